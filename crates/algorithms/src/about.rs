@@ -1,0 +1,138 @@
+//! What an algorithm says of itself.
+
+use conclave_core::{Members, Protocol};
+
+use crate::{Setting, SettingError, Settings};
+
+/// A protocol that stands in the registry.
+pub trait Algorithm: Protocol {
+    /// What it says of itself.
+    const ABOUT: About;
+
+    /// Turns settings (already held against [`About::settings`]) into the algorithm's own configuration.
+    ///
+    /// # Errors
+    /// If a setting cannot be had with these members, e.g. a quorum system that does not exist for their number.
+    fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError>;
+}
+
+/// A description of an algorithm, for people and programs.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its name in the literature.
+    pub title: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// The idea in one sentence.
+    pub idea: &'static str,
+    /// What kind of problem it solves.
+    pub family: Family,
+    /// The channels that it needs.
+    pub channels: Channels,
+    /// The timing that it relies on.
+    pub synchrony: Synchrony,
+    /// Who talks to whom.
+    pub topology: Topology,
+    /// Its cost in messages, as the literature states it.
+    pub cost: &'static str,
+    /// The faults that it survives, and what the others do to it.
+    pub faults: &'static str,
+    /// What can be set.
+    pub settings: &'static [Setting],
+    /// Its broken twins.
+    pub mutants: &'static [Mutant],
+}
+
+/// A kind of problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// At most one process at a time.
+    Mutex,
+}
+
+impl Family {
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+        }
+    }
+}
+
+/// The order in which messages between two processes arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Channels {
+    /// In the order in which they were sent.
+    Fifo,
+    /// In any order.
+    Any,
+}
+
+impl Channels {
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Any => "any",
+        }
+    }
+}
+
+/// What may be relied upon about time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Synchrony {
+    /// Nothing.
+    Asynchronous,
+    /// Messages and processes are never slower than a known bound.
+    Synchronous,
+}
+
+impl Synchrony {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asynchronous => "asynchronous",
+            Self::Synchronous => "synchronous",
+        }
+    }
+}
+
+/// Who talks to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topology {
+    /// Everyone to everyone.
+    Complete,
+    /// Everyone to one.
+    Star,
+}
+
+impl Topology {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Star => "star",
+        }
+    }
+}
+
+/// A broken twin of an algorithm: one rule is missing or wrong, and a property must notice.
+///
+/// Twins exist for simulator and checker only; see [`Arena`](crate::Arena).
+#[derive(Clone, Copy, Debug)]
+pub struct Mutant {
+    /// Its name, unique within the algorithm.
+    pub name: &'static str,
+    /// The property that it breaks.
+    pub breaks: &'static str,
+    /// A group size at which it is caught.
+    pub nodes: u32,
+    /// What was done to it.
+    pub change: &'static str,
+}

@@ -1,0 +1,22 @@
+//! Every algorithm once, as a pure state machine.
+//!
+//! One file holds one algorithm. Beside each family stand its interface (what an application may ask and is told)
+//! and its properties (what must hold). The [`registry`] lists all algorithms; everything that walks over them (the
+//! command line, the tests, the documentation) walks that list.
+
+#![no_std]
+
+extern crate alloc;
+
+#[cfg(test)]
+extern crate std;
+
+mod about;
+pub mod mutex;
+
+pub mod registry;
+mod settings;
+
+pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology};
+
+pub use settings::{Arena, Setting, SettingError, Settings, Values};

@@ -1,0 +1,188 @@
+//! Mutual exclusion: at most one process at a time is inside the critical section of a lock.
+//!
+//! ```text
+//!            Acquire                 Granted
+//!   idle ─────────────▶ waiting ─────────────▶ holding
+//!    ▲        Cancel       │                      │
+//!    ├─────────────────────┘        Release       │
+//!    └────────────────────────────────────────────┘
+//! ```
+
+use core::fmt::{Display, Formatter};
+use core::ops::RangeInclusive;
+
+use conclave_core::{Counter, Members, NodeId, Protocol, Space, Stamp};
+use serde::{Deserialize, Serialize};
+
+use crate::Algorithm;
+
+mod properties;
+mod ricart_agrawala;
+
+pub use properties::{Ending, Finding, Judgement, Locks, Properties, Violation};
+pub use ricart_agrawala::RicartAgrawala;
+
+/// What an application may ask of a lock. A process has at most one request outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Request {
+    /// Let me in.
+    Acquire,
+    /// I am out.
+    Release,
+    /// I no longer want to get in.
+    Cancel,
+}
+
+/// What an application is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Event {
+    /// You are in.
+    Granted {
+        /// The proof of it, larger than all before.
+        fence: Fence,
+    },
+    /// The request made no sense at this moment (a second `Acquire`, a `Release` outside); nothing has changed.
+    Refused(Request),
+}
+
+/// A fencing token: every entry carries one that is larger than those of all entries before it.
+///
+/// A resource that remembers the largest fence it has seen can refuse a holder that no longer is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Fence {
+    /// The reign of a coordinator or the life of a token; 0 before the first failure.
+    pub epoch: u64,
+    /// The number of the entry.
+    pub counter: u64,
+    /// Who entered: even two processes that were both misled never share a fence.
+    pub process: NodeId,
+}
+
+impl Display for Fence {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}.{}.{}", self.epoch, self.counter, self.process.0)
+    }
+}
+
+/// The largest fence counter that a process knows of; where no coordinator counts the entries, it travels with the
+/// messages that give permission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FenceCounter(u64);
+
+impl FenceCounter {
+    /// Takes note of a counter that somebody else knows.
+    pub fn witness(&mut self, other: Self) {
+        self.0 = self.0.max(other.0);
+    }
+
+    /// The fence of a new entry.
+    pub fn enter(&mut self, epoch: u64, process: NodeId) -> Fence {
+        self.0 = self.0.saturating_add(1);
+        Fence { epoch, counter: self.0, process }
+    }
+
+    /// The number, for the visitor of counters: it only ever serves to find the largest.
+    pub fn counter(&mut self) -> Counter<'_> {
+        Counter::bound(Space::shared("fence"), &mut self.0)
+    }
+}
+
+/// An algorithm for mutual exclusion.
+pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
+    /// What it promises beyond safety and progress.
+    fn promises(config: &Self::Config, members: &Members) -> Promises;
+
+    /// How many messages a run must have cost.
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula;
+
+    /// How many messages, one after the other, stand between a request and its grant if nobody else competes.
+    fn client_hops(config: &Self::Config, members: &Members, requester: NodeId) -> RangeInclusive<u32>;
+
+    /// The stamp of the request that this message announces, if the algorithm stamps its requests.
+    fn announced(_from: NodeId, _message: &Self::Message) -> Option<Stamp> {
+        None
+    }
+}
+
+/// What an algorithm for mutual exclusion promises beyond safety (ME1) and progress (ME2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises {
+    /// Every request is granted at last (ME3), however the schedule goes.
+    pub no_starvation: bool,
+    /// At most so many entries by others between a request that is known and its grant (ME4).
+    pub overtaking: Option<u64>,
+    /// Grants follow the arrival of the requests (ME5-FCFS).
+    pub arrival_order: bool,
+    /// Grants follow the stamps of the requests (ME5-TS).
+    pub stamp_order: bool,
+    /// Grants follow the happened-before order of the requests (ME5-HB).
+    pub causal_order: bool,
+}
+
+/// How hard the processes press.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Load {
+    /// One request at a time, the next when all is quiet.
+    Light,
+    /// Requests come when they come.
+    Open,
+    /// Everyone asks again as soon as it is out.
+    Saturated,
+}
+
+/// What a finished run consisted of, as far as a formula needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally<'a> {
+    /// How hard the processes pressed.
+    pub load: Load,
+    /// Entries of each process, in the order of the members.
+    pub entries: &'a [u64],
+    /// How many of them were not granted in direct answer to their own request: the lock was taken.
+    pub waited: &'a [u64],
+}
+
+impl Tally<'_> {
+    /// Entries of all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.entries.iter().sum()
+    }
+}
+
+/// How many messages the literature gives for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Formula {
+    /// In words, per entry.
+    pub text: &'static str,
+    /// At least so many in all.
+    pub low: u64,
+    /// At most so many in all, if there is a bound.
+    pub high: Option<u64>,
+}
+
+impl Formula {
+    /// Exactly so many.
+    #[must_use]
+    pub fn exactly(text: &'static str, total: u64) -> Self {
+        Self { text, low: total, high: Some(total) }
+    }
+
+    /// Between the two.
+    #[must_use]
+    pub fn between(text: &'static str, low: u64, high: u64) -> Self {
+        Self { text, low, high: Some(high) }
+    }
+
+    /// The number, if there is just one.
+    #[must_use]
+    pub fn exact(&self) -> Option<u64> {
+        (self.high == Some(self.low)).then_some(self.low)
+    }
+
+    /// Whether a measured number agrees.
+    #[must_use]
+    pub fn admits(&self, messages: u64) -> bool {
+        self.low <= messages && self.high.is_none_or(|high| messages <= high)
+    }
+}

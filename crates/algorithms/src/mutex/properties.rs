@@ -1,0 +1,644 @@
+//! What mutual exclusion must keep: ME1 to ME7.
+//!
+//! One observer judges them all, from what a driver sees: who asked, who was granted, which messages went where. It
+//! never looks inside an algorithm.
+//!
+//! | property | claim |
+//! |---|---|
+//! | ME1 | safety: never two inside one lock |
+//! | FENCE | every entry's fence is larger than all before it |
+//! | ME2 | progress: nobody waits for a message that will never come |
+//! | ME3 | no starvation: every request is granted |
+//! | ME4 | bounded waiting: at most B entries by others once a request is known |
+//! | ME5-FCFS | grants follow the order in which requests became known |
+//! | ME5-TS | grants follow the stamps of the requests |
+//! | ME5-HB | of two requests, one made in knowledge of the other, the earlier is granted first |
+//! | ME6 | no interference: who does not compete never delays those who do |
+//! | ME7 | no delay: alone, a process enters after the messages of its own request only |
+//!
+//! A request is *known* when every message that was sent in making it has arrived.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use conclave_core::{Input, Members, Moment, NodeId, Observer, Phase, Process, Protocol, Stamp, Transit};
+
+use super::{Event, Fence, Mutex, Promises, Request};
+
+/// A protocol that runs one or more locks, each by an algorithm for mutual exclusion.
+///
+/// Every [`Mutex`] is one lock; [`Named`](crate::Named) is any number of them.
+pub trait Locks: Protocol {
+    /// The request for one of the locks.
+    fn ask(lock: usize, request: Request) -> Self::Request;
+    /// Which lock a request is for, and what it asks.
+    fn asked(request: &Self::Request) -> (usize, Request);
+    /// Which lock an event is about, and what it says.
+    fn told(event: &Self::Event) -> (usize, &Event);
+    /// The stamp of the request that a message announces, and for which lock.
+    fn announced(from: NodeId, message: &Self::Message) -> Option<(usize, Stamp)>;
+}
+
+impl<P: Mutex> Locks for P {
+    fn ask(_lock: usize, request: Request) -> Request {
+        request
+    }
+    fn asked(request: &Request) -> (usize, Request) {
+        (0, *request)
+    }
+    fn told(event: &Event) -> (usize, &Event) {
+        (0, event)
+    }
+    fn announced(from: NodeId, message: &P::Message) -> Option<(usize, Stamp)> {
+        <P as Mutex>::announced(from, message).map(|stamp| (0, stamp))
+    }
+}
+
+/// A promise that was broken, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The property's code, `"ME1"`.
+    pub property: &'static str,
+    /// What happened, in a sentence.
+    pub detail: String,
+    /// At which step of the run.
+    pub step: u64,
+}
+
+/// What became of one property in one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// Its code, `"ME1"`.
+    pub property: &'static str,
+    /// Its claim in a few words.
+    pub claim: &'static str,
+    /// Whether the algorithm promises it.
+    pub promised: bool,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// What a run showed of a property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It held, with a note where there is something to say.
+    Held(String),
+    /// It did not.
+    Broken(String),
+    /// The run could not tell.
+    Open(String),
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing is left to happen: no message travels, no timer runs, no request is to come.
+    Quiet,
+    /// The run was stopped in the middle.
+    Stopped,
+    /// The run was given all the time that it could need, without faults, and did not come to rest.
+    OutOfTime,
+}
+
+/// Above this size the happened-before order is not judged: it needs a vector per message.
+const MAX_CAUSAL: usize = 64;
+
+/// The observer that judges all properties of mutual exclusion.
+#[derive(Clone, Debug)]
+pub struct Properties {
+    promises: Promises,
+    /// The longest time that a message travels, where there is one.
+    max_delay: Option<u64>,
+    client_hops: Vec<RangeInclusive<u32>>,
+    locks: Vec<Watch>,
+    causal: Option<Causal>,
+    /// The lock whose `Acquire` is being handled: what is sent now announces it.
+    announcing: Option<usize>,
+    travelling: u64,
+    known: u64,
+    /// A fault has happened: bounds that hold without faults are no longer judged.
+    disturbed: bool,
+    violation: Option<Violation>,
+    arrival_inversions: Tallied,
+    stamp_inversions: Tallied,
+    causal_inversions: Tallied,
+    max_overtaking: u64,
+    starved: Option<String>,
+    stuck: Option<String>,
+    ending: Option<Ending>,
+    solo_entries: u64,
+    unstamped_entries: u64,
+}
+
+/// How often something happened, and the first time in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tallied {
+    count: u64,
+    first: String,
+}
+
+/// One lock.
+#[derive(Clone, Debug)]
+struct Watch {
+    inside: Option<Process>,
+    waiting: usize,
+    asking: Vec<Asking>,
+    fence: Option<Fence>,
+    stamp: Option<Stamp>,
+    entries: Vec<u64>,
+    waited: Vec<u64>,
+}
+
+/// The request of one process for one lock, if it is waiting.
+#[derive(Clone, Debug, Default)]
+struct Asking {
+    waiting: bool,
+    step: u64,
+    time: u64,
+    stamp: Option<Stamp>,
+    /// Serials of the messages that announce it: from, to (excluded), and how many still travel.
+    announcements: (u64, u64, u32),
+    /// When it became known to all that it was sent to, in the order of such moments.
+    known: Option<u64>,
+    overtaken: u64,
+    /// Nobody else has competed since it was made, and all was quiet then.
+    solo: bool,
+}
+
+/// Which requests are in whose past: vector clocks that count requests only.
+#[derive(Clone, Debug)]
+struct Causal {
+    n: usize,
+    /// Row p: how many requests of each process p knows of.
+    knows: Vec<u32>,
+    /// Row p: the same at the moment of p's last request.
+    past: Vec<u32>,
+    /// Row per message on the way: what its sender knew.
+    carried: Vec<u32>,
+}
+
+impl Properties {
+    /// Judges a run of `A` among these members, on this many locks.
+    #[must_use]
+    pub fn new<A: Mutex>(
+        config: &A::Config,
+        members: &Members,
+        locks: usize,
+        max_delay: Option<u64>,
+    ) -> Self {
+        let n = members.len();
+        let watch = Watch {
+            inside: None,
+            waiting: 0,
+            asking: vec![Asking::default(); n],
+            fence: None,
+            stamp: None,
+            entries: vec![0; n],
+            waited: vec![0; n],
+        };
+        Self {
+            promises: A::promises(config, members),
+            max_delay,
+            client_hops: members.iter().map(|id| A::client_hops(config, members, id)).collect(),
+            locks: vec![watch; locks],
+            // With several locks a request may be made in knowledge of a request for another one.
+            causal: (n <= MAX_CAUSAL && locks == 1).then(|| Causal::new(n)),
+            announcing: None,
+            travelling: 0,
+            known: 0,
+            disturbed: false,
+            violation: None,
+            arrival_inversions: Tallied::default(),
+            stamp_inversions: Tallied::default(),
+            causal_inversions: Tallied::default(),
+            max_overtaking: 0,
+            starved: None,
+            stuck: None,
+            ending: None,
+            solo_entries: 0,
+            unstamped_entries: 0,
+        }
+    }
+
+    /// The first promise that was broken.
+    #[must_use]
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Entries of each process, over all locks.
+    #[must_use]
+    pub fn entries(&self) -> Vec<u64> {
+        self.sum(|watch| &watch.entries)
+    }
+
+    /// Entries of each process that were not granted in direct answer to their own request.
+    #[must_use]
+    pub fn waited(&self) -> Vec<u64> {
+        self.sum(|watch| &watch.waited)
+    }
+
+    fn sum(&self, column: impl Fn(&Watch) -> &Vec<u64>) -> Vec<u64> {
+        let mut total = vec![0; self.client_hops.len()];
+        for watch in &self.locks {
+            for (sum, one) in total.iter_mut().zip(column(watch)) {
+                *sum += one;
+            }
+        }
+        total
+    }
+
+    /// Whether nobody is inside or waits.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.locks.iter().all(|watch| watch.inside.is_none() && watch.waiting == 0)
+    }
+
+    /// The largest number of entries by others that a known request had to see.
+    #[must_use]
+    pub fn max_overtaking(&self) -> u64 {
+        self.max_overtaking
+    }
+
+    /// A fault was injected; bounds that are stated for runs without faults are no longer judged.
+    pub fn disturb(&mut self) {
+        self.disturbed = true;
+    }
+
+    /// The run is over.
+    pub fn end(&mut self, step: u64, ending: Ending) {
+        self.ending = Some(ending);
+        for lock in 0..self.locks.len() {
+            let watch = &self.locks[lock];
+            let Some(first) = watch.asking.iter().position(|asking| asking.waiting) else { continue };
+            let (waiting, inside) = (watch.waiting, watch.inside);
+            let who = format!("{waiting} still waiting on lock {lock} (the first at place {first})");
+            match (ending, inside) {
+                (Ending::Quiet, None) => {
+                    self.stuck = Some(format!("nothing moves any more, and {who}"));
+                    self.broken("ME2", step, || format!("nothing moves any more, and {who}"));
+                }
+                (Ending::OutOfTime, None) => {
+                    self.starved = Some(format!("time is up, and {who}"));
+                    if self.promises.no_starvation {
+                        self.broken("ME3", step, || format!("time is up, and {who}"));
+                    }
+                }
+                (Ending::Stopped, _) | (_, Some(_)) => {}
+            }
+        }
+    }
+
+    fn broken(&mut self, property: &'static str, step: u64, detail: impl FnOnce() -> String) {
+        if self.violation.is_none() {
+            self.violation = Some(Violation { property, detail: detail(), step });
+        }
+    }
+
+    fn acquire(&mut self, at: &Moment, process: Process, lock: usize) {
+        let watch = &mut self.locks[lock];
+        if watch.asking[process.index].waiting || watch.inside.is_some_and(|p| p.index == process.index) {
+            return;
+        }
+        let alone = watch.waiting == 0 && watch.inside.is_none();
+        if watch.waiting > 0 {
+            for asking in &mut watch.asking {
+                asking.solo = false;
+            }
+        }
+        watch.waiting += 1;
+        watch.asking[process.index] = Asking {
+            waiting: true,
+            step: at.step,
+            time: at.time,
+            solo: alone && self.travelling == 0,
+            ..Asking::default()
+        };
+        self.announcing = Some(lock);
+        if let Some(causal) = &mut self.causal {
+            causal.request(process.index);
+        }
+    }
+
+    fn announce(&mut self, transit: &Transit, lock: usize, stamp: Option<Stamp>) {
+        let asking = &mut self.locks[lock].asking[transit.from.index];
+        let (first, end, left) = &mut asking.announcements;
+        if *left == 0 {
+            *first = transit.serial;
+        }
+        *end = transit.serial + 1;
+        *left += 1;
+        asking.stamp = asking.stamp.or(stamp);
+    }
+
+    fn arrive(&mut self, transit: &Transit) {
+        for watch in &mut self.locks {
+            let asking = &mut watch.asking[transit.from.index];
+            let (first, end, left) = &mut asking.announcements;
+            if asking.waiting && *left > 0 && (*first..*end).contains(&transit.serial) {
+                *left -= 1;
+                if *left == 0 {
+                    self.known += 1;
+                    asking.known = Some(self.known);
+                }
+            }
+        }
+    }
+
+    fn granted(&mut self, at: &Moment, process: Process, lock: usize, fence: Fence) {
+        let watch = &mut self.locks[lock];
+        let previous = watch.inside.replace(process);
+        let mine = core::mem::take(&mut watch.asking[process.index]);
+        watch.entries[process.index] += 1;
+        watch.waiting -= usize::from(mine.waiting);
+        watch.waited[process.index] += u64::from(at.chain.root != mine.step);
+
+        let last_fence = watch.fence.replace(fence);
+        let (mut late, mut inverted) = (None, None);
+        if watch.waiting > 0 {
+            for (place, other) in watch.asking.iter_mut().enumerate() {
+                let Some(known) = other.known.filter(|_| other.waiting) else { continue };
+                other.overtaken += 1;
+                self.max_overtaking = self.max_overtaking.max(other.overtaken);
+                if self.promises.overtaking.is_some_and(|bound| other.overtaken > bound) {
+                    late = Some((place, other.overtaken));
+                }
+                if mine.known.is_none_or(|mine| known < mine) {
+                    inverted = Some(place);
+                }
+            }
+        }
+        let last_stamp = watch.stamp;
+        if mine.stamp.is_some() {
+            watch.stamp = mine.stamp;
+        }
+
+        if let Some(previous) = previous {
+            self.broken("ME1", at.step, || format!("{} and {} are both inside lock {lock}", previous.id, process.id));
+        }
+        if let Some(last) = last_fence.filter(|last| *last >= fence) {
+            self.broken("FENCE", at.step, || format!("{} got fence {fence} after {last}", process.id));
+        }
+        if let Some((place, overtaken)) = late.filter(|_| !self.disturbed) {
+            self.broken("ME4", at.step, || format!("the process at place {place} was overtaken {overtaken} times"));
+        }
+        if let Some(place) = inverted {
+            let text = || format!("{} was let in before the process at place {place}, whose request was known first", process.id);
+            self.arrival_inversions.add(text);
+            if self.promises.arrival_order && !self.disturbed {
+                self.broken("ME5-FCFS", at.step, text);
+            }
+        }
+        self.judge_stamps(at, process, mine.stamp, last_stamp);
+        self.judge_causality(at, process, lock);
+        if mine.solo && !self.disturbed {
+            self.judge_solo(at, process, &mine);
+        }
+    }
+
+    fn judge_stamps(&mut self, at: &Moment, process: Process, mine: Option<Stamp>, last: Option<Stamp>) {
+        let Some(mine) = mine else {
+            self.unstamped_entries += 1;
+            return;
+        };
+        let Some(last) = last.filter(|last| *last >= mine) else { return };
+        let text = || format!("{} entered with stamp {mine} after {last}", process.id);
+        self.stamp_inversions.add(text);
+        if self.promises.stamp_order {
+            self.broken("ME5-TS", at.step, text);
+        }
+    }
+
+    fn judge_causality(&mut self, at: &Moment, process: Process, lock: usize) {
+        let Some(causal) = &self.causal else { return };
+        let waiting = self.locks[lock].asking.iter().enumerate().filter(|(_, asking)| asking.waiting);
+        let Some((earlier, _)) = waiting.into_iter().find(|(place, _)| causal.followed(*place, process.index)) else {
+            return;
+        };
+        let text = || format!("{} asked in knowledge of the request at place {earlier}, and was let in first", process.id);
+        self.causal_inversions.add(text);
+        if self.promises.causal_order {
+            self.broken("ME5-HB", at.step, text);
+        }
+    }
+
+    fn judge_solo(&mut self, at: &Moment, process: Process, mine: &Asking) {
+        self.solo_entries += 1;
+        let expected = self.client_hops[process.index].clone();
+        let (hops, took) = (at.chain.hops, at.time - mine.time);
+        if at.chain.root != mine.step || !expected.contains(&hops) {
+            self.broken("ME7", at.step, || {
+                format!("{} was alone and entered after {hops} messages in a row, not {expected:?}", process.id)
+            });
+        }
+        if let Some(bound) = self.max_delay.map(|delay| delay * u64::from(*expected.end())).filter(|bound| took > *bound) {
+            self.broken("ME6", at.step, || {
+                format!("{} was alone and waited {took} us, more than {bound} us", process.id)
+            });
+        }
+    }
+
+    /// What became of every property.
+    #[must_use]
+    pub fn judgements(&self) -> Vec<Judgement> {
+        let held = || Finding::Held(String::new());
+        let broken = |property: &str| {
+            self.violation.as_ref().filter(|v| v.property == property).map(|v| Finding::Broken(v.detail.clone()))
+        };
+        let entries: u64 = self.entries().iter().sum();
+        let seen = |finding: Finding| if entries == 0 { Finding::Open("nobody entered".into()) } else { finding };
+        let ended = |problem: &Option<String>| match (problem, self.ending) {
+            (Some(problem), _) => Finding::Broken(problem.clone()),
+            (None, Some(Ending::Quiet)) => held(),
+            (None, Some(Ending::OutOfTime)) => Finding::Open("time ran out".into()),
+            (None, Some(Ending::Stopped) | None) => Finding::Open("the run was stopped early".into()),
+        };
+        let waiting_bound = match self.promises.overtaking {
+            Some(bound) => format!("at most {} of {bound}", self.max_overtaking),
+            None => format!("at most {}", self.max_overtaking),
+        };
+        let undisturbed = |finding: Finding| {
+            if self.disturbed { Finding::Open("judged only in runs without faults".into()) } else { finding }
+        };
+        let order = |tallied: &Tallied, judged: Option<&str>| match judged {
+            _ if tallied.count > 0 => Finding::Broken(format!("{} times; first: {}", tallied.count, tallied.first)),
+            Some(why) => Finding::Open(why.into()),
+            None => held(),
+        };
+        let unstamped = (self.unstamped_entries == entries).then_some("requests carry no stamps");
+        let uncaused = self.causal.is_none().then_some("judged for one lock and up to 64 processes");
+        let solo = |code: &str| {
+            broken(code).unwrap_or_else(|| match (self.solo_entries, self.disturbed) {
+                (_, true) => Finding::Open("judged only in runs without faults".into()),
+                (0, _) => Finding::Open("nobody was ever alone".into()),
+                (count, _) => Finding::Held(format!("{count} entries alone")),
+            })
+        };
+        // Starvation is also what a dead end means for those who wait in it.
+        let starved = self.starved.clone().or_else(|| self.stuck.clone());
+        let judge = |property, claim, promised, finding| Judgement { property, claim, promised, finding };
+        vec![
+            judge("ME1", "never two inside", true, broken("ME1").unwrap_or_else(|| seen(held()))),
+            judge("FENCE", "every fence is larger than the last", true, broken("FENCE").unwrap_or_else(|| seen(held()))),
+            judge("ME2", "progress", true, ended(&self.stuck)),
+            judge("ME3", "every request is granted", self.promises.no_starvation, ended(&starved)),
+            judge(
+                "ME4",
+                "bounded overtaking",
+                self.promises.overtaking.is_some(),
+                broken("ME4").unwrap_or_else(|| undisturbed(seen(Finding::Held(waiting_bound)))),
+            ),
+            judge("ME5-FCFS", "order of arrival", self.promises.arrival_order, order(&self.arrival_inversions, None)),
+            judge("ME5-TS", "order of stamps", self.promises.stamp_order, order(&self.stamp_inversions, unstamped)),
+            judge("ME5-HB", "order of causality", self.promises.causal_order, order(&self.causal_inversions, uncaused)),
+            judge("ME6", "no interference by the idle", true, solo("ME6")),
+            judge("ME7", "no delay when alone", true, solo("ME7")),
+        ]
+    }
+}
+
+impl<P: Locks> Observer<P> for Properties {
+    #[inline]
+    fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
+        let Input::Request(request) = input else { return };
+        match P::asked(request) {
+            (lock, Request::Acquire) => self.acquire(at, process, lock),
+            (lock, Request::Release) => {
+                let watch = &mut self.locks[lock];
+                if watch.inside.is_some_and(|inside| inside.index == process.index) {
+                    watch.inside = None;
+                }
+            }
+            (lock, Request::Cancel) => {
+                let watch = &mut self.locks[lock];
+                let gone = core::mem::take(&mut watch.asking[process.index]);
+                watch.waiting -= usize::from(gone.waiting);
+            }
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
+        self.travelling += 1;
+        if let Some(lock) = self.announcing {
+            let stamp = P::announced(transit.from.id, message).map(|(_, stamp)| stamp);
+            self.announce(transit, lock, stamp);
+        }
+        if let Some(causal) = &mut self.causal {
+            causal.send(transit);
+        }
+    }
+
+    #[inline]
+    fn duplicate(&mut self, _at: &Moment, transit: &Transit, copy: &Transit) {
+        self.travelling += 1;
+        self.disturbed = true;
+        if let Some(causal) = &mut self.causal {
+            causal.copy(transit, copy);
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, _at: &Moment, transit: &Transit, _message: &P::Message) {
+        self.travelling -= 1;
+        self.arrive(transit);
+        if let Some(causal) = &mut self.causal {
+            causal.deliver(transit);
+        }
+    }
+
+    fn drop(&mut self, _at: &Moment, _transit: &Transit, _message: &P::Message) {
+        self.travelling -= 1;
+        self.disturbed = true;
+    }
+
+    #[inline]
+    fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
+        match P::told(event) {
+            (lock, Event::Granted { fence }) => self.granted(at, process, lock, *fence),
+            (_, Event::Refused(_)) => {}
+        }
+    }
+
+    fn reject(&mut self, at: &Moment, process: Process, from: NodeId, why: &'static str) {
+        self.broken("PROTOCOL", at.step, || format!("{} rejected a message of {from}: {why}", process.id));
+    }
+
+    #[inline]
+    fn handled(&mut self, _at: &Moment, process: Process, _phase: Phase) {
+        let Some(lock) = self.announcing.take() else { return };
+        let asking = &mut self.locks[lock].asking[process.index];
+        // Nobody had to be told: the request is known at once.
+        if asking.waiting && asking.announcements.2 == 0 {
+            self.known += 1;
+            asking.known = Some(self.known);
+        }
+    }
+
+    fn crash(&mut self, _at: &Moment, process: Process) {
+        self.disturbed = true;
+        for watch in &mut self.locks {
+            let gone = core::mem::take(&mut watch.asking[process.index]);
+            watch.waiting -= usize::from(gone.waiting);
+            if watch.inside.is_some_and(|inside| inside.index == process.index) {
+                watch.inside = None;
+            }
+        }
+    }
+}
+
+impl Tallied {
+    fn add(&mut self, text: impl FnOnce() -> String) {
+        if self.count == 0 {
+            self.first = text();
+        }
+        self.count += 1;
+    }
+}
+
+impl Causal {
+    fn new(n: usize) -> Self {
+        Self { n, knows: vec![0; n * n], past: vec![0; n * n], carried: Vec::new() }
+    }
+
+    fn row(&self, place: usize) -> core::ops::Range<usize> {
+        place * self.n..(place + 1) * self.n
+    }
+
+    fn request(&mut self, place: usize) {
+        self.knows[place * self.n + place] += 1;
+        let row = self.row(place);
+        self.past[row.clone()].copy_from_slice(&self.knows[row]);
+    }
+
+    fn send(&mut self, transit: &Transit) {
+        let (row, slot) = (self.row(transit.from.index), self.row(transit.slot as usize));
+        if self.carried.len() < slot.end {
+            self.carried.resize(slot.end, 0);
+        }
+        self.carried[slot].copy_from_slice(&self.knows[row]);
+    }
+
+    fn copy(&mut self, transit: &Transit, copy: &Transit) {
+        let (from, to) = (self.row(transit.slot as usize), self.row(copy.slot as usize));
+        if self.carried.len() < to.end {
+            self.carried.resize(to.end, 0);
+        }
+        self.carried.copy_within(from, to.start);
+    }
+
+    fn deliver(&mut self, transit: &Transit) {
+        let (row, slot) = (self.row(transit.to.index), self.row(transit.slot as usize));
+        for (known, carried) in self.knows[row].iter_mut().zip(&self.carried[slot]) {
+            *known = (*known).max(*carried);
+        }
+    }
+
+    /// Whether `later` made its last request in knowledge of the last request of `earlier`.
+    fn followed(&self, earlier: usize, later: usize) -> bool {
+        earlier != later && self.past[later * self.n + earlier] == self.knows[earlier * self.n + earlier]
+    }
+}

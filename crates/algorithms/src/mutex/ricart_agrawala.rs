@@ -1,0 +1,351 @@
+//! Ricart and Agrawala: ask everyone, enter when everyone has agreed.
+//!
+//! Ricart, Agrawala: *An optimal algorithm for mutual exclusion in computer networks*, CACM 24(1), 1981.
+//!
+//! A process that wants to enter stamps its request with its Lamport clock and sends it to all others. Who is not
+//! interested, or has asked later, replies at once. Who is inside, or has asked earlier, keeps the request and replies
+//! on its way out. Since any two requests are ordered by (stamp, id), of two that want to enter exactly one waits for
+//! the other.
+//!
+//! ```text
+//!   p1 ──●───────────▶ inside ───●──────────       ● p1 and p2 ask at once, both with stamp 1
+//!         ╲ ╱ Request     ▲       ╲ Reply           p2 replies at once: (1, p1) < (1, p2)
+//!         ╱ ╲            ╱         ╲                p1 defers its reply until it leaves
+//!   p2 ──●───●──────────●───────────▶ inside
+//! ```
+//!
+//! **Cost**: 2(n − 1) messages per entry, always. Two message delays when nobody competes, one from exit to the
+//! next entry. With `answer=queued` a process that defers says so: one more message per deferral, and the requester
+//! can tell a busy peer from a dead one.
+//!
+//! **Assumes** reliable channels of any order, and that nobody crashes.
+//!
+//! **Caveats**: one crashed process blocks everyone. The tie-break by id is not decoration: without it two requests
+//! with equal stamps let each other in.
+
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use conclave_core::{
+    Boot, Counter, Effects, Input, LamportClock, Members, Message, NodeId, NodeSet, Phase, Protocol, Space, Stamp,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Event, FenceCounter, Formula, Load, Mutex, Promises, Request, Tally};
+use crate::{
+    About, Algorithm, Channels, Family, Mutant, Setting, SettingError, Settings, Synchrony, Topology, Values,
+};
+
+/// A process of Ricart and Agrawala's first algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RicartAgrawala {
+    id: NodeId,
+    members: Members,
+    config: RicartAgrawalaConfig,
+    clock: LamportClock,
+    state: State,
+    /// Whose request is answered when we leave or give up, in order of arrival, with the stamp of the request.
+    deferred: Vec<Stamp>,
+    fence: FenceCounter,
+}
+
+/// The states of the paper: released, wanted, held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Released,
+    /// Asked with this stamp; these have not replied yet.
+    Wanted {
+        mine: Stamp,
+        pending: NodeSet,
+    },
+    Held,
+}
+
+/// Settings of [`RicartAgrawala`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RicartAgrawalaConfig {
+    /// Whether a deferral is answered by `Queued`.
+    says_queued: bool,
+    broken: Option<Broken>,
+}
+
+/// The broken twins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Broken {
+    NoTieBreak,
+    ReplyWhileHolding,
+    ForgetDeferred,
+}
+
+/// What the processes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RicartAgrawalaMessage {
+    /// I want to enter; my request has this time.
+    Request {
+        /// The time of the request.
+        time: u64,
+    },
+    /// You may enter, as far as I am concerned.
+    Reply {
+        /// The time of the request that this answers: a reply to a request given up since counts for nothing.
+        time: u64,
+        /// The largest fence that I know.
+        fence: FenceCounter,
+    },
+    /// I am alive, but you have to wait for me.
+    Queued {
+        /// The time of the request that this answers.
+        time: u64,
+    },
+}
+
+use RicartAgrawalaMessage as Msg;
+
+impl Message for RicartAgrawalaMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Msg::Request { .. } => "Request",
+            Msg::Reply { .. } => "Reply",
+            Msg::Queued { .. } => "Queued",
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Msg::Request { time } | Msg::Queued { time } => visit(Counter::exact(CLOCK, time)),
+            Msg::Reply { time, fence } => {
+                visit(Counter::exact(CLOCK, time));
+                visit(fence.counter());
+            }
+        }
+    }
+}
+
+const CLOCK: Space = Space::shared("clock");
+
+impl Protocol for RicartAgrawala {
+    type Config = RicartAgrawalaConfig;
+    type Message = RicartAgrawalaMessage;
+    type Request = Request;
+    type Event = Event;
+    type Timer = ();
+    type Durable = ();
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        Self {
+            id: boot.id,
+            members: boot.members.clone(),
+            config: boot.config.clone(),
+            clock: LamportClock::default(),
+            state: State::Released,
+            deferred: Vec::new(),
+            fence: FenceCounter::default(),
+        }
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        match input {
+            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
+                out.reject(from, "only the other members may send");
+            }
+            Input::Receive { from, message: Msg::Request { time } } => {
+                self.on_request(Stamp { time, process: from }, out);
+            }
+            Input::Receive { from, message: Msg::Reply { time, fence } } => self.on_reply(from, time, fence, out),
+            // A sign of life; the reply comes when the sender leaves.
+            Input::Receive { message: Msg::Queued { .. }, .. } => {}
+            Input::Request(Request::Acquire) => self.acquire(out),
+            Input::Request(Request::Release) => match self.state {
+                State::Held => self.become_released(out),
+                State::Released | State::Wanted { .. } => out.emit(Event::Refused(Request::Release)),
+            },
+            // Replies to the request that we give up may still arrive; their stamp tells them apart from replies
+            // to the next one.
+            Input::Request(Request::Cancel) => match self.state {
+                State::Wanted { .. } => self.become_released(out),
+                State::Released | State::Held => out.emit(Event::Refused(Request::Cancel)),
+            },
+            // No timer is ever armed, and the algorithm of the paper knows of no failures.
+            Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Released => Phase::IDLE,
+            State::Wanted { .. } => Phase::WAITING,
+            State::Held => Phase::HOLDING,
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(Counter::exact(CLOCK, self.clock.value_mut()));
+        if let State::Wanted { mine, .. } = &mut self.state {
+            visit(Counter::exact(CLOCK, &mut mine.time));
+        }
+        for stamp in &mut self.deferred {
+            visit(Counter::exact(CLOCK, &mut stamp.time));
+        }
+        visit(self.fence.counter());
+    }
+}
+
+impl RicartAgrawala {
+    fn acquire(&mut self, out: &mut impl Effects<Self>) {
+        if self.state != State::Released {
+            return out.emit(Event::Refused(Request::Acquire));
+        }
+        let mine = Stamp { time: self.clock.tick(), process: self.id };
+        let pending: NodeSet = self.members.others(self.id).collect();
+        out.send_all(self.members.others(self.id), &Msg::Request { time: mine.time });
+        self.state = State::Wanted { mine, pending };
+        self.maybe_enter(out);
+    }
+
+    fn on_request(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        // The maximum is enough: our next request ticks before it is stamped.
+        self.clock.witness(theirs.time);
+        let we_go_first = match &self.state {
+            State::Released => false,
+            State::Wanted { mine, .. } => match self.config.broken {
+                Some(Broken::NoTieBreak) => mine.time < theirs.time,
+                _ => *mine < theirs,
+            },
+            State::Held => self.config.broken != Some(Broken::ReplyWhileHolding),
+        };
+        if !we_go_first {
+            return self.reply(theirs, out);
+        }
+        // One place per process: of a request and the one made after giving it up, only the later counts.
+        match self.deferred.iter_mut().find(|kept| kept.process == theirs.process) {
+            Some(kept) => *kept = theirs.max(*kept),
+            None => self.deferred.push(theirs),
+        }
+        if self.config.says_queued {
+            out.send(theirs.process, Msg::Queued { time: theirs.time });
+        }
+    }
+
+    fn on_reply(&mut self, from: NodeId, time: u64, fence: FenceCounter, out: &mut impl Effects<Self>) {
+        self.fence.witness(fence);
+        // A reply to a request that we have given up, or a second copy, finds nobody waiting for it.
+        if let State::Wanted { mine, pending } = &mut self.state
+            && mine.time == time
+        {
+            pending.remove(from);
+            self.maybe_enter(out);
+        }
+    }
+
+    fn maybe_enter(&mut self, out: &mut impl Effects<Self>) {
+        if let State::Wanted { pending, .. } = &self.state
+            && pending.is_empty()
+        {
+            self.state = State::Held;
+            out.emit(Event::Granted { fence: self.fence.enter(0, self.id) });
+        }
+    }
+
+    fn become_released(&mut self, out: &mut impl Effects<Self>) {
+        self.state = State::Released;
+        let mut deferred = core::mem::take(&mut self.deferred);
+        if self.config.broken == Some(Broken::ForgetDeferred) {
+            deferred.pop();
+        }
+        for theirs in deferred.drain(..) {
+            self.reply(theirs, out);
+        }
+        // Hand the room back, so that a long run allocates nothing.
+        self.deferred = deferred;
+    }
+
+    fn reply(&self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        out.send(theirs.process, Msg::Reply { time: theirs.time, fence: self.fence });
+    }
+}
+
+impl Algorithm for RicartAgrawala {
+    const ABOUT: About = About {
+        name: "ricart-agrawala",
+        title: "Ricart–Agrawala",
+        paper: "Ricart, Agrawala: An optimal algorithm for mutual exclusion in computer networks, CACM 24(1), 1981",
+        idea: "ask everyone; who is inside or asked earlier answers on its way out",
+        family: Family::Mutex,
+        channels: Channels::Any,
+        synchrony: Synchrony::Asynchronous,
+        topology: Topology::Complete,
+        cost: "2(n-1) per entry",
+        faults: "none: one crashed process or lost message blocks everyone",
+        settings: &[Setting {
+            key: "answer",
+            values: Values::OneOf(&["silent", "queued"]),
+            default: "silent",
+            unsafe_values: &[],
+            help: "whether a process that defers its reply says so (one more message per deferral)",
+        }],
+        mutants: &[
+            Mutant {
+                name: "no-tie-break",
+                breaks: "ME1",
+                nodes: 2,
+                change: "requests with equal stamps are not ordered by id: both let each other in",
+            },
+            Mutant {
+                name: "reply-while-holding",
+                breaks: "ME1",
+                nodes: 2,
+                change: "a process inside replies at once instead of on its way out",
+            },
+            Mutant {
+                name: "forget-deferred",
+                breaks: "ME2",
+                nodes: 2,
+                change: "a process that leaves forgets the last of those it kept waiting",
+            },
+        ],
+    };
+
+    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(RicartAgrawalaConfig {
+            says_queued: settings.get("answer") == "queued",
+            broken: settings.mutant().map(|name| match name {
+                "no-tie-break" => Broken::NoTieBreak,
+                "reply-while-holding" => Broken::ReplyWhileHolding,
+                _ => Broken::ForgetDeferred,
+            }),
+        })
+    }
+}
+
+impl Mutex for RicartAgrawala {
+    fn promises(_config: &Self::Config, members: &Members) -> Promises {
+        Promises {
+            no_starvation: true,
+            overtaking: Some(members.len() as u64 - 1),
+            arrival_order: false,
+            stamp_order: true,
+            causal_order: true,
+        }
+    }
+
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+        let others = members.len() as u64 - 1;
+        let total = tally.total() * others;
+        if config.says_queued && tally.load != Load::Light {
+            return Formula::between("2(n-1), and one for each deferral", 2 * total, 3 * total);
+        }
+        Formula::exactly("2(n-1)", 2 * total)
+    }
+
+    fn client_hops(_config: &Self::Config, members: &Members, _requester: NodeId) -> RangeInclusive<u32> {
+        let hops = if members.len() > 1 { 2 } else { 0 };
+        hops..=hops
+    }
+
+    fn announced(from: NodeId, message: &Self::Message) -> Option<Stamp> {
+        match message {
+            Msg::Request { time } => Some(Stamp { time: *time, process: from }),
+            Msg::Reply { .. } | Msg::Queued { .. } => None,
+        }
+    }
+}

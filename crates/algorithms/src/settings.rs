@@ -1,0 +1,210 @@
+//! Settings of an algorithm as a user gives them: keys and values, checked against what the algorithm declares.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use conclave_core::NodeId;
+
+use crate::About;
+
+/// One thing that can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its key.
+    pub key: &'static str,
+    /// What it can be.
+    pub values: Values,
+    /// What it is if nothing is said.
+    pub default: &'static str,
+    /// The values that are known to be unsafe: for simulator and checker only.
+    pub unsafe_values: &'static [&'static str],
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// What a setting can be.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A whole number between the two, both included.
+    Number(u64, u64),
+    /// The id of a process, or the word that the default is.
+    Process,
+}
+
+/// Where an algorithm is going to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arena {
+    /// In a simulator or checker: everything may be tried.
+    Laboratory,
+    /// Between real processes: nothing that is known to be unsafe.
+    Live,
+}
+
+/// Settings that have passed the checks of [`Settings::new`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    values: BTreeMap<&'static str, String>,
+    mutant: Option<&'static str>,
+}
+
+/// Why settings are refused; nothing has happened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// No such key.
+    #[error("{algorithm} has no setting '{key}'; it has: {known}")]
+    UnknownKey {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The key that was given.
+        key: String,
+        /// The keys that there are.
+        known: String,
+    },
+    /// The key cannot have this value.
+    #[error("{key}={value} is not possible; {key} is {expected}")]
+    BadValue {
+        /// The key.
+        key: &'static str,
+        /// The value that was given.
+        value: String,
+        /// What it can be.
+        expected: String,
+    },
+    /// No such broken twin.
+    #[error("{algorithm} has no mutant '{name}'; it has: {known}")]
+    UnknownMutant {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The name that was given.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// Known to be unsafe.
+    #[error("{what} is known to be unsafe and runs only in the simulator and the checker")]
+    Unsafe {
+        /// What was asked for.
+        what: String,
+    },
+    /// The settings do not fit the group.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+impl Settings {
+    /// Holds settings against what the algorithm declares.
+    ///
+    /// # Errors
+    /// On the first key, value or mutant that does not exist or may not be used in this arena.
+    pub fn new<'a>(
+        about: &'static About,
+        arena: Arena,
+        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+        mutant: Option<&str>,
+    ) -> Result<Self, SettingError> {
+        let mut values: BTreeMap<_, _> = about.settings.iter().map(|s| (s.key, s.default.to_string())).collect();
+        for (key, value) in given {
+            let setting =
+                about.settings.iter().find(|s| s.key == key).ok_or_else(|| SettingError::UnknownKey {
+                    algorithm: about.name,
+                    key: key.to_string(),
+                    known: listed(about.settings.iter().map(|s| s.key)),
+                })?;
+            setting.check(value)?;
+            if arena == Arena::Live && setting.unsafe_values.contains(&value) {
+                return Err(SettingError::Unsafe { what: format!("{key}={value}") });
+            }
+            values.insert(setting.key, value.to_string());
+        }
+        let mutant = mutant.map(|name| about.mutant(name)).transpose()?;
+        if let (Arena::Live, Some(name)) = (arena, mutant) {
+            return Err(SettingError::Unsafe { what: format!("mutant {name}") });
+        }
+        Ok(Self { values, mutant })
+    }
+
+    /// The defaults of an algorithm.
+    #[must_use]
+    pub fn defaults(about: &'static About) -> Self {
+        Self::new(about, Arena::Live, [], None).expect("an algorithm's defaults are safe")
+    }
+
+    /// The value of a key that the algorithm declares.
+    #[must_use]
+    pub fn get(&self, key: &str) -> &str {
+        self.values.get(key).expect("an algorithm reads only the settings that it declares")
+    }
+
+    /// The value of a number.
+    #[must_use]
+    pub fn number(&self, key: &str) -> u64 {
+        self.get(key).parse().expect("a number was checked when the settings were made")
+    }
+
+    /// The value of a process, or nothing if the default word stands there.
+    #[must_use]
+    pub fn process(&self, key: &str) -> Option<NodeId> {
+        self.get(key).parse().ok().map(NodeId)
+    }
+
+    /// The broken twin that is asked for.
+    #[must_use]
+    pub fn mutant(&self) -> Option<&'static str> {
+        self.mutant
+    }
+
+    /// All keys and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values.iter().map(|(key, value)| (*key, value.as_str()))
+    }
+}
+
+impl Setting {
+    fn check(&self, value: &str) -> Result<(), SettingError> {
+        let (fits, expected) = match self.values {
+            Values::OneOf(words) => (words.contains(&value), format!("one of: {}", listed(words.iter().copied()))),
+            Values::Number(min, max) => (
+                value.parse().is_ok_and(|number: u64| (min..=max).contains(&number)),
+                format!("a whole number from {min} to {max}"),
+            ),
+            Values::Process => (
+                value == self.default || value.parse::<u32>().is_ok(),
+                format!("the id of a process, or '{}'", self.default),
+            ),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(SettingError::BadValue { key: self.key, value: value.to_string(), expected })
+    }
+}
+
+impl About {
+    /// The name of a mutant, as it is declared.
+    fn mutant(&self, name: &str) -> Result<&'static str, SettingError> {
+        let found = self.mutants.iter().find(|mutant| mutant.name == name);
+        found.map(|mutant| mutant.name).ok_or_else(|| SettingError::UnknownMutant {
+            algorithm: self.name,
+            name: name.to_string(),
+            known: listed(self.mutants.iter().map(|mutant| mutant.name)),
+        })
+    }
+}
+
+/// Words for a sentence; a dash where there are none.
+fn listed(words: impl Iterator<Item = &'static str>) -> String {
+    let mut text = String::new();
+    for word in words {
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(word);
+    }
+    if text.is_empty() {
+        text.push('-');
+    }
+    text
+}

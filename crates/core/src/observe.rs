@@ -1,0 +1,126 @@
+//! What an observer of a run is told.
+//!
+//! Properties, metrics, recorders and digests are all observers. They see what the driver sees: inputs, effects,
+//! messages, and the phase of the process that has just moved; never the inside of an algorithm.
+
+use crate::{Incarnation, Input, NodeId, Phase, Protocol};
+
+/// A process as a driver knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process {
+    /// Its name.
+    pub id: NodeId,
+    /// Its place in [`Members`](crate::Members), for tables.
+    pub index: usize,
+}
+
+/// When and why something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Time in microseconds since the run began.
+    pub time: u64,
+    /// How many inputs had been handled before.
+    pub step: u64,
+    /// The chain of messages that led here.
+    pub chain: Chain,
+}
+
+/// A chain of messages, each sent while the one before was handled.
+///
+/// The root is an input that no message caused: a request, a timer, a suspicion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// The step at which the chain began.
+    pub root: u64,
+    /// How many messages are behind us.
+    pub hops: u32,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transit {
+    /// Who sent it.
+    pub from: Process,
+    /// Who is to receive it.
+    pub to: Process,
+    /// The number of this copy of it; never used again.
+    pub serial: u64,
+    /// A small number that no other message on the way has; free again afterwards. For tables.
+    pub slot: u32,
+}
+
+/// Watches a run. Every method may be left out.
+pub trait Observer<P: Protocol> {
+    /// A process is about to handle an input.
+    fn input(&mut self, _at: &Moment, _process: Process, _input: &Input<P>) {}
+
+    /// A process sent a message.
+    fn send(&mut self, _at: &Moment, _transit: &Transit, _message: &P::Message) {}
+
+    /// A message is about to be handed to its receiver; [`input`](Self::input) follows.
+    fn deliver(&mut self, _at: &Moment, _transit: &Transit, _message: &P::Message) {}
+
+    /// A message is lost: by the network, or because its receiver is down.
+    fn drop(&mut self, _at: &Moment, _transit: &Transit, _message: &P::Message) {}
+
+    /// The network made a copy of a message on the way; both are delivered or dropped on their own.
+    fn duplicate(&mut self, _at: &Moment, _transit: &Transit, _copy: &Transit) {}
+
+    /// A process told its application something.
+    fn emit(&mut self, _at: &Moment, _process: Process, _event: &P::Event) {}
+
+    /// A process accused a peer of breaking the protocol.
+    fn reject(&mut self, _at: &Moment, _process: Process, _from: NodeId, _why: &'static str) {}
+
+    /// A process has handled its input, and all its effects have been seen.
+    fn handled(&mut self, _at: &Moment, _process: Process, _phase: Phase) {}
+
+    /// A process crashed.
+    fn crash(&mut self, _at: &Moment, _process: Process) {}
+
+    /// A process is up again; it is yet to handle [`Input::Start`].
+    fn restart(&mut self, _at: &Moment, _process: Process, _life: Incarnation) {}
+}
+
+impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
+    fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
+        self.0.input(at, process, input);
+        self.1.input(at, process, input);
+    }
+    fn send(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        self.0.send(at, transit, message);
+        self.1.send(at, transit, message);
+    }
+    fn deliver(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        self.0.deliver(at, transit, message);
+        self.1.deliver(at, transit, message);
+    }
+    fn drop(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        self.0.drop(at, transit, message);
+        self.1.drop(at, transit, message);
+    }
+    fn duplicate(&mut self, at: &Moment, transit: &Transit, copy: &Transit) {
+        self.0.duplicate(at, transit, copy);
+        self.1.duplicate(at, transit, copy);
+    }
+    fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
+        self.0.emit(at, process, event);
+        self.1.emit(at, process, event);
+    }
+    fn reject(&mut self, at: &Moment, process: Process, from: NodeId, why: &'static str) {
+        self.0.reject(at, process, from, why);
+        self.1.reject(at, process, from, why);
+    }
+    fn handled(&mut self, at: &Moment, process: Process, phase: Phase) {
+        self.0.handled(at, process, phase);
+        self.1.handled(at, process, phase);
+    }
+    fn crash(&mut self, at: &Moment, process: Process) {
+        self.0.crash(at, process);
+        self.1.crash(at, process);
+    }
+    fn restart(&mut self, at: &Moment, process: Process, life: Incarnation) {
+        self.0.restart(at, process, life);
+        self.1.restart(at, process, life);
+    }
+}

@@ -1,0 +1,179 @@
+//! The data of a trace.
+
+use std::collections::BTreeMap;
+
+use conclave_core::{NodeId, VectorClock};
+use serde::{Deserialize, Serialize};
+
+/// A recorded run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// What was run.
+    pub header: Header,
+    /// What happened, in order; the id of a record is its place here.
+    pub records: Vec<Record>,
+}
+
+/// What was run, and how: enough to run it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The name of the algorithm.
+    pub algorithm: String,
+    /// The processes, in ring order.
+    pub nodes: Vec<NodeId>,
+    /// The settings of the algorithm that were given.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// The broken twin that ran instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutant: Option<String>,
+    /// The channel order: `"fifo"` or `"any"`.
+    pub channels: String,
+    /// How many locks there were.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub locks: usize,
+    /// The seed, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
+
+fn one() -> usize {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_one(locks: &usize) -> bool {
+    *locks == 1
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its place in the trace.
+    pub id: u64,
+    /// When, in microseconds since the run began.
+    pub time: u64,
+    /// To whom; nobody for what concerns the network as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<NodeId>,
+    /// What.
+    #[serde(flatten)]
+    pub what: What,
+    /// The phase of the process after it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+    /// The record that caused it: the send of a delivery, the input of a send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<u64>,
+    /// Lamport stamp, given by the recorder.
+    pub lamport: u64,
+    /// Vector stamp by place of the process, given by the recorder where it is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector: Option<VectorClock>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum What {
+    /// The process was started.
+    Start,
+    /// The application asked for something: `"acquire"`, `"release"`, `"cancel"`.
+    Request {
+        /// What it asked for.
+        request: String,
+        /// For which lock.
+        #[serde(default)]
+        lock: usize,
+    },
+    /// The process told its application something: `"granted"`.
+    Event {
+        /// What it told.
+        event: String,
+        /// The proof that came with it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        fence: String,
+        /// About which lock.
+        #[serde(default)]
+        lock: usize,
+    },
+    /// The process sent a message.
+    Send(Carried),
+    /// A message arrived; the cause is its send.
+    Deliver(Carried),
+    /// A message was lost; the cause is its send. The process is its receiver.
+    Drop(Carried),
+    /// The network made a second copy of a message; the cause is its send.
+    Duplicate(Carried),
+    /// A timer ran out.
+    Timer {
+        /// Its name.
+        timer: String,
+    },
+    /// The process crashed.
+    Crash,
+    /// The process is up again.
+    Restart {
+        /// Which life this is.
+        life: u32,
+        /// Whether it kept what it had saved.
+        durable: bool,
+    },
+    /// The process stopped doing anything for a while.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// The failure detector of the process suspects a peer.
+    Suspect {
+        /// The peer.
+        peer: NodeId,
+    },
+    /// The failure detector of the process trusts a peer again.
+    Trust {
+        /// The peer.
+        peer: NodeId,
+    },
+    /// The network was cut.
+    Partition {
+        /// The cut, as on the command line: `"1,2/3"`.
+        cut: String,
+    },
+    /// A cut was mended.
+    Heal {
+        /// The cut.
+        cut: String,
+    },
+    /// The process accused a peer of breaking the protocol.
+    Reject {
+        /// The peer.
+        peer: NodeId,
+        /// The rule that it broke.
+        why: String,
+    },
+    /// A property was found broken.
+    Violation {
+        /// Its code.
+        property: String,
+        /// What happened.
+        detail: String,
+    },
+}
+
+/// A message in a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Carried {
+    /// Who sent it.
+    pub from: NodeId,
+    /// Who receives it.
+    pub to: NodeId,
+    /// Its kind, for counting and drawing.
+    pub message: String,
+    /// Its fields.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    pub fields: serde_json::Value,
+    /// Whether it is counted apart from the algorithm's own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overhead: bool,
+    /// It is the nth message from its sender to its receiver, counted from 1.
+    pub nth: u64,
+}

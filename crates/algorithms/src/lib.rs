@@ -13,10 +13,12 @@ extern crate std;
 
 mod about;
 pub mod mutex;
-
+mod named;
 pub mod registry;
 mod settings;
+#[cfg(test)]
+mod testing;
 
 pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology};
-
+pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

@@ -39,7 +39,12 @@ macro_rules! registry {
 
 registry! {
     mutex {
+        mutex::Central,
+        mutex::Lamport,
         mutex::RicartAgrawala,
+        mutex::CarvalhoRoucairol,
+        mutex::Maekawa,
+        mutex::Majority,
     }
 }
 

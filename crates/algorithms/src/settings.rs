@@ -105,7 +105,8 @@ impl Settings {
         given: impl IntoIterator<Item = (&'a str, &'a str)>,
         mutant: Option<&str>,
     ) -> Result<Self, SettingError> {
-        let mut values: BTreeMap<_, _> = about.settings.iter().map(|s| (s.key, s.default.to_string())).collect();
+        let mut values: BTreeMap<_, _> =
+            about.settings.iter().map(|s| (s.key, s.default.to_string())).collect();
         for (key, value) in given {
             let setting =
                 about.settings.iter().find(|s| s.key == key).ok_or_else(|| SettingError::UnknownKey {
@@ -165,7 +166,9 @@ impl Settings {
 impl Setting {
     fn check(&self, value: &str) -> Result<(), SettingError> {
         let (fits, expected) = match self.values {
-            Values::OneOf(words) => (words.contains(&value), format!("one of: {}", listed(words.iter().copied()))),
+            Values::OneOf(words) => {
+                (words.contains(&value), format!("one of: {}", listed(words.iter().copied())))
+            }
             Values::Number(min, max) => (
                 value.parse().is_ok_and(|number: u64| (min..=max).contains(&number)),
                 format!("a whole number from {min} to {max}"),

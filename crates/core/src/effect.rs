@@ -70,6 +70,7 @@ pub trait Effects<P: Protocol> {
     fn push(&mut self, effect: Effect<P>);
 
     /// Sends a message to one process.
+    #[inline(always)]
     fn send(&mut self, to: NodeId, message: P::Message) {
         self.push(Effect::Send { to, message });
     }
@@ -82,26 +83,31 @@ pub trait Effects<P: Protocol> {
     }
 
     /// Arms a timer.
+    #[inline]
     fn arm(&mut self, timer: P::Timer, after: After) {
         self.push(Effect::Arm { timer, after });
     }
 
     /// Disarms a timer.
+    #[inline]
     fn disarm(&mut self, timer: P::Timer) {
         self.push(Effect::Disarm(timer));
     }
 
     /// Tells the application.
+    #[inline]
     fn emit(&mut self, event: P::Event) {
         self.push(Effect::Emit(event));
     }
 
     /// Makes a value durable.
+    #[inline]
     fn save(&mut self, durable: P::Durable) {
         self.push(Effect::Save(durable));
     }
 
     /// Reports that a peer broke the protocol.
+    #[inline]
     fn reject(&mut self, from: NodeId, why: &'static str) {
         self.push(Effect::Reject { from, why });
     }

@@ -10,8 +10,24 @@ use crate::{Incarnation, Input, NodeId, Phase, Protocol};
 pub struct Process {
     /// Its name.
     pub id: NodeId,
+    /// Its place in [`Members`](crate::Members).
+    pub place: u32,
+}
+
+impl Process {
+    /// The process of this name at this place.
+    #[inline]
+    #[must_use]
+    pub fn new(id: NodeId, index: usize) -> Self {
+        Self { id, place: index as u32 }
+    }
+
     /// Its place in [`Members`](crate::Members), for tables.
-    pub index: usize,
+    #[inline]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.place as usize
+    }
 }
 
 /// When and why something happens.
@@ -49,6 +65,19 @@ pub struct Transit {
     pub slot: u32,
 }
 
+/// A disturbance of the world in which the processes live, other than a crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// A process does nothing until it is resumed; what it is sent waits.
+    Pause(Process),
+    /// It goes on.
+    Resume(Process),
+    /// Messages between some processes are lost or held, as the text says: `"1,2/3"`.
+    Cut(alloc::string::String),
+    /// A cut is over.
+    Mend(alloc::string::String),
+}
+
 /// Watches a run. Every method may be left out.
 pub trait Observer<P: Protocol> {
     /// A process is about to handle an input.
@@ -79,18 +108,27 @@ pub trait Observer<P: Protocol> {
     fn crash(&mut self, _at: &Moment, _process: Process) {}
 
     /// A process is up again; it is yet to handle [`Input::Start`].
-    fn restart(&mut self, _at: &Moment, _process: Process, _life: Incarnation) {}
+    fn restart(&mut self, _at: &Moment, _process: Process, _life: Incarnation, _durable: bool) {}
+
+    /// The world changed around the processes.
+    fn disturb(&mut self, _at: &Moment, _what: &Disturbance) {}
 }
 
+/// Nobody watches.
+impl<P: Protocol> Observer<P> for () {}
+
 impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
+    #[inline(always)]
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
         self.0.input(at, process, input);
         self.1.input(at, process, input);
     }
+    #[inline(always)]
     fn send(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
         self.0.send(at, transit, message);
         self.1.send(at, transit, message);
     }
+    #[inline(always)]
     fn deliver(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
         self.0.deliver(at, transit, message);
         self.1.deliver(at, transit, message);
@@ -103,6 +141,7 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
         self.0.duplicate(at, transit, copy);
         self.1.duplicate(at, transit, copy);
     }
+    #[inline(always)]
     fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
         self.0.emit(at, process, event);
         self.1.emit(at, process, event);
@@ -111,6 +150,7 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
         self.0.reject(at, process, from, why);
         self.1.reject(at, process, from, why);
     }
+    #[inline(always)]
     fn handled(&mut self, at: &Moment, process: Process, phase: Phase) {
         self.0.handled(at, process, phase);
         self.1.handled(at, process, phase);
@@ -119,8 +159,12 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
         self.0.crash(at, process);
         self.1.crash(at, process);
     }
-    fn restart(&mut self, at: &Moment, process: Process, life: Incarnation) {
-        self.0.restart(at, process, life);
-        self.1.restart(at, process, life);
+    fn restart(&mut self, at: &Moment, process: Process, life: Incarnation, durable: bool) {
+        self.0.restart(at, process, life, durable);
+        self.1.restart(at, process, life, durable);
+    }
+    fn disturb(&mut self, at: &Moment, what: &Disturbance) {
+        self.0.disturb(at, what);
+        self.1.disturb(at, what);
     }
 }

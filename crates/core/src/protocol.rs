@@ -28,7 +28,7 @@ use crate::{Counter, Effects, Members, NodeId, Phase};
 /// - keeps everything that it knows in `self`: equal values behave equally, so that the checker can compare them.
 pub trait Protocol: Clone + Eq + Hash + Debug {
     /// What belongs to this algorithm alone: variants, quorums, the shape of a tree.
-    type Config: Clone + Debug;
+    type Config: Clone + Eq + Hash + Debug;
     /// What the processes say to each other.
     type Message: Message;
     /// What the local application may ask.

@@ -1,8 +1,28 @@
 //! The one record of a run, whoever drove it: simulator, checker, live network or lab.
 //!
-//! A [`Trace`] is a header and a list of [`Record`]s. It is written and read as JSON Lines, drawn as SVG, and exported
-//! for other tools.
+//! A [`Trace`] is a header and a list of [`Record`]s. It is written and read as JSON Lines, drawn for people
+//! ([`svg()`], [`diagram()`]), and exported for other tools ([`shiviz()`], [`mermaid()`]). A [`Script`] is the opposite
+//! direction: what shall happen, and what was recorded when it last did.
+//!
+//! Nothing here panics on what it reads: traces and scripts come from files that anybody may have edited.
 
+mod diagram;
+mod jsonl;
+mod mermaid;
 mod record;
+mod script;
+mod shiviz;
+mod stamps;
+mod svg;
+mod text;
+mod words;
 
+pub use diagram::{DiagramOptions, diagram};
+pub use jsonl::TraceError;
+pub use mermaid::mermaid;
 pub use record::{Carried, Header, Record, Trace, What};
+pub use script::{Block, Carry, Command, Mistake, Script, ScriptError, Setup, Which};
+pub use shiviz::shiviz;
+pub use svg::{Area, Axis, Label, Layout, Role, Stamps, SvgOptions, Theme, layout, svg};
+pub use text::{compact, fields_of, message_text, milliseconds};
+pub use words::describe;

@@ -1,9 +1,12 @@
 //! The data of a trace.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use conclave_core::{NodeId, VectorClock};
 use serde::{Deserialize, Serialize};
+
+use crate::text::compact;
 
 /// A recorded run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -171,9 +174,81 @@ pub struct Carried {
     /// Its fields.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub fields: serde_json::Value,
+    /// The message in short, its fields in the order of their declaration; see [`message_text`](crate::message_text).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
     /// Whether it is counted apart from the algorithm's own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overhead: bool,
     /// It is the nth message from its sender to its receiver, counted from 1.
     pub nth: u64,
+}
+
+impl Carried {
+    /// The message in short: the recorded text, or one made from kind and fields where none was recorded.
+    #[must_use]
+    pub fn label(&self) -> Cow<'_, str> {
+        if self.text.is_empty() {
+            Cow::Owned(compact(&self.message, &self.fields))
+        } else {
+            Cow::Borrowed(&self.text)
+        }
+    }
+}
+
+impl What {
+    /// Its name, as it stands in JSON.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Request { .. } => "request",
+            Self::Event { .. } => "event",
+            Self::Send(_) => "send",
+            Self::Deliver(_) => "deliver",
+            Self::Drop(_) => "drop",
+            Self::Duplicate(_) => "duplicate",
+            Self::Timer { .. } => "timer",
+            Self::Crash => "crash",
+            Self::Restart { .. } => "restart",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Suspect { .. } => "suspect",
+            Self::Trust { .. } => "trust",
+            Self::Partition { .. } => "partition",
+            Self::Heal { .. } => "heal",
+            Self::Reject { .. } => "reject",
+            Self::Violation { .. } => "violation",
+        }
+    }
+
+    /// The message, if this is about one.
+    #[must_use]
+    pub fn carried(&self) -> Option<&Carried> {
+        match self {
+            Self::Send(carried) | Self::Deliver(carried) | Self::Drop(carried) | Self::Duplicate(carried) => {
+                Some(carried)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a process lives through this. What the network does to a message on its way, and what an onlooker
+    /// finds out about the whole, is no event of any process, whatever process the record names.
+    #[must_use]
+    pub fn is_lived(&self) -> bool {
+        !matches!(
+            self,
+            Self::Drop(_)
+                | Self::Duplicate(_)
+                | Self::Partition { .. }
+                | Self::Heal { .. }
+                | Self::Violation { .. }
+        )
+    }
+
+    /// Whether a process does this while it handles an input, rather than being met by it.
+    pub(crate) fn is_effect(&self) -> bool {
+        matches!(self, Self::Send(_) | Self::Event { .. } | Self::Reject { .. })
+    }
 }

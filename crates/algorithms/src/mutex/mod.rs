@@ -16,10 +16,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::Algorithm;
 
+mod carvalho_roucairol;
+mod central;
+mod lamport;
+mod maekawa;
+mod majority;
 mod properties;
+mod queue;
+mod quorum;
 mod ricart_agrawala;
 
+pub use carvalho_roucairol::CarvalhoRoucairol;
+pub use central::Central;
+pub use lamport::Lamport;
+pub use maekawa::Maekawa;
+pub use majority::Majority;
 pub use properties::{Ending, Finding, Judgement, Locks, Properties, Violation};
+pub use quorum::Quorums;
 pub use ricart_agrawala::RicartAgrawala;
 
 /// What an application may ask of a lock. A process has at most one request outstanding.
@@ -58,6 +71,13 @@ pub struct Fence {
     pub process: NodeId,
 }
 
+impl Fence {
+    /// The number of the entry, for the visitor of counters; see [`FenceCounter::counter`].
+    pub fn counter(&mut self) -> Counter<'_> {
+        Counter::bound(FENCE, &mut self.counter)
+    }
+}
+
 impl Display for Fence {
     fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}.{}.{}", self.epoch, self.counter, self.process.0)
@@ -84,9 +104,12 @@ impl FenceCounter {
 
     /// The number, for the visitor of counters: it only ever serves to find the largest.
     pub fn counter(&mut self) -> Counter<'_> {
-        Counter::bound(Space::shared("fence"), &mut self.0)
+        Counter::bound(FENCE, &mut self.0)
     }
 }
+
+/// What fences are counted in.
+const FENCE: Space = Space::shared("fence");
 
 /// An algorithm for mutual exclusion.
 pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {

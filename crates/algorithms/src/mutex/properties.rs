@@ -24,7 +24,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use conclave_core::{Input, Members, Moment, NodeId, Observer, Phase, Process, Protocol, Stamp, Transit};
+use conclave_core::{
+    Disturbance, Input, Members, Moment, NodeId, Observer, Phase, Process, Protocol, Stamp, Transit,
+};
 
 use super::{Event, Fence, Mutex, Promises, Request};
 
@@ -103,7 +105,7 @@ pub enum Ending {
     OutOfTime,
 }
 
-/// Above this size the happened-before order is not judged: it needs a vector per message.
+/// Above this size the happened-before order is not judged: a set of processes must fit a word.
 const MAX_CAUSAL: usize = 64;
 
 /// The observer that judges all properties of mutual exclusion.
@@ -168,16 +170,19 @@ struct Asking {
     solo: bool,
 }
 
-/// Which requests are in whose past: vector clocks that count requests only.
+/// Which requests are in whose past: of each process only the last request counts, so that a bit tells it.
 #[derive(Clone, Debug)]
 struct Causal {
-    n: usize,
-    /// Row p: how many requests of each process p knows of.
-    knows: Vec<u32>,
-    /// Row p: the same at the moment of p's last request.
-    past: Vec<u32>,
-    /// Row per message on the way: what its sender knew.
-    carried: Vec<u32>,
+    /// Of each process: whose last requests it knows of.
+    knows: Vec<u64>,
+    /// The same at the moment of its own last request.
+    past: Vec<u64>,
+    /// The number of the first message sent after the last request of each process.
+    asked: Vec<u64>,
+    /// By slot of a message on its way: what its sender knew.
+    carried: Vec<u64>,
+    /// The number of the next message.
+    serial: u64,
 }
 
 impl Properties {
@@ -263,11 +268,6 @@ impl Properties {
         self.max_overtaking
     }
 
-    /// A fault was injected; bounds that are stated for runs without faults are no longer judged.
-    pub fn disturb(&mut self) {
-        self.disturbed = true;
-    }
-
     /// The run is over.
     pub fn end(&mut self, step: u64, ending: Ending) {
         self.ending = Some(ending);
@@ -300,7 +300,8 @@ impl Properties {
 
     fn acquire(&mut self, at: &Moment, process: Process, lock: usize) {
         let watch = &mut self.locks[lock];
-        if watch.asking[process.index].waiting || watch.inside.is_some_and(|p| p.index == process.index) {
+        if watch.asking[process.index()].waiting || watch.inside.is_some_and(|p| p.index() == process.index())
+        {
             return;
         }
         let alone = watch.waiting == 0 && watch.inside.is_none();
@@ -310,7 +311,7 @@ impl Properties {
             }
         }
         watch.waiting += 1;
-        watch.asking[process.index] = Asking {
+        watch.asking[process.index()] = Asking {
             waiting: true,
             step: at.step,
             time: at.time,
@@ -319,12 +320,12 @@ impl Properties {
         };
         self.announcing = Some(lock);
         if let Some(causal) = &mut self.causal {
-            causal.request(process.index);
+            causal.request(process.index());
         }
     }
 
     fn announce(&mut self, transit: &Transit, lock: usize, stamp: Option<Stamp>) {
-        let asking = &mut self.locks[lock].asking[transit.from.index];
+        let asking = &mut self.locks[lock].asking[transit.from.index()];
         let (first, end, left) = &mut asking.announcements;
         if *left == 0 {
             *first = transit.serial;
@@ -334,9 +335,10 @@ impl Properties {
         asking.stamp = asking.stamp.or(stamp);
     }
 
+    #[inline]
     fn arrive(&mut self, transit: &Transit) {
         for watch in &mut self.locks {
-            let asking = &mut watch.asking[transit.from.index];
+            let asking = &mut watch.asking[transit.from.index()];
             let (first, end, left) = &mut asking.announcements;
             if asking.waiting && *left > 0 && (*first..*end).contains(&transit.serial) {
                 *left -= 1;
@@ -351,10 +353,10 @@ impl Properties {
     fn granted(&mut self, at: &Moment, process: Process, lock: usize, fence: Fence) {
         let watch = &mut self.locks[lock];
         let previous = watch.inside.replace(process);
-        let mine = core::mem::take(&mut watch.asking[process.index]);
-        watch.entries[process.index] += 1;
+        let mine = core::mem::take(&mut watch.asking[process.index()]);
+        watch.entries[process.index()] += 1;
         watch.waiting -= usize::from(mine.waiting);
-        watch.waited[process.index] += u64::from(at.chain.root != mine.step);
+        watch.waited[process.index()] += u64::from(at.chain.root != mine.step);
 
         let last_fence = watch.fence.replace(fence);
         let (mut late, mut inverted) = (None, None);
@@ -377,16 +379,25 @@ impl Properties {
         }
 
         if let Some(previous) = previous {
-            self.broken("ME1", at.step, || format!("{} and {} are both inside lock {lock}", previous.id, process.id));
+            self.broken("ME1", at.step, || {
+                format!("{} and {} are both inside lock {lock}", previous.id, process.id)
+            });
         }
         if let Some(last) = last_fence.filter(|last| *last >= fence) {
             self.broken("FENCE", at.step, || format!("{} got fence {fence} after {last}", process.id));
         }
         if let Some((place, overtaken)) = late.filter(|_| !self.disturbed) {
-            self.broken("ME4", at.step, || format!("the process at place {place} was overtaken {overtaken} times"));
+            self.broken("ME4", at.step, || {
+                format!("the process at place {place} was overtaken {overtaken} times")
+            });
         }
         if let Some(place) = inverted {
-            let text = || format!("{} was let in before the process at place {place}, whose request was known first", process.id);
+            let text = || {
+                format!(
+                    "{} was let in before the process at place {place}, whose request was known first",
+                    process.id
+                )
+            };
             self.arrival_inversions.add(text);
             if self.promises.arrival_order && !self.disturbed {
                 self.broken("ME5-FCFS", at.step, text);
@@ -415,10 +426,17 @@ impl Properties {
     fn judge_causality(&mut self, at: &Moment, process: Process, lock: usize) {
         let Some(causal) = &self.causal else { return };
         let waiting = self.locks[lock].asking.iter().enumerate().filter(|(_, asking)| asking.waiting);
-        let Some((earlier, _)) = waiting.into_iter().find(|(place, _)| causal.followed(*place, process.index)) else {
+        let Some((earlier, _)) =
+            waiting.into_iter().find(|(place, _)| causal.followed(*place, process.index()))
+        else {
             return;
         };
-        let text = || format!("{} asked in knowledge of the request at place {earlier}, and was let in first", process.id);
+        let text = || {
+            format!(
+                "{} asked in knowledge of the request at place {earlier}, and was let in first",
+                process.id
+            )
+        };
         self.causal_inversions.add(text);
         if self.promises.causal_order {
             self.broken("ME5-HB", at.step, text);
@@ -427,14 +445,19 @@ impl Properties {
 
     fn judge_solo(&mut self, at: &Moment, process: Process, mine: &Asking) {
         self.solo_entries += 1;
-        let expected = self.client_hops[process.index].clone();
+        let expected = self.client_hops[process.index()].clone();
         let (hops, took) = (at.chain.hops, at.time - mine.time);
         if at.chain.root != mine.step || !expected.contains(&hops) {
             self.broken("ME7", at.step, || {
-                format!("{} was alone and entered after {hops} messages in a row, not {expected:?}", process.id)
+                format!(
+                    "{} was alone and entered after {hops} messages in a row, not {expected:?}",
+                    process.id
+                )
             });
         }
-        if let Some(bound) = self.max_delay.map(|delay| delay * u64::from(*expected.end())).filter(|bound| took > *bound) {
+        if let Some(bound) =
+            self.max_delay.map(|delay| delay * u64::from(*expected.end())).filter(|bound| took > *bound)
+        {
             self.broken("ME6", at.step, || {
                 format!("{} was alone and waited {took} us, more than {bound} us", process.id)
             });
@@ -446,10 +469,14 @@ impl Properties {
     pub fn judgements(&self) -> Vec<Judgement> {
         let held = || Finding::Held(String::new());
         let broken = |property: &str| {
-            self.violation.as_ref().filter(|v| v.property == property).map(|v| Finding::Broken(v.detail.clone()))
+            self.violation
+                .as_ref()
+                .filter(|v| v.property == property)
+                .map(|v| Finding::Broken(v.detail.clone()))
         };
         let entries: u64 = self.entries().iter().sum();
-        let seen = |finding: Finding| if entries == 0 { Finding::Open("nobody entered".into()) } else { finding };
+        let seen =
+            |finding: Finding| if entries == 0 { Finding::Open("nobody entered".into()) } else { finding };
         let ended = |problem: &Option<String>| match (problem, self.ending) {
             (Some(problem), _) => Finding::Broken(problem.clone()),
             (None, Some(Ending::Quiet)) => held(),
@@ -464,7 +491,9 @@ impl Properties {
             if self.disturbed { Finding::Open("judged only in runs without faults".into()) } else { finding }
         };
         let order = |tallied: &Tallied, judged: Option<&str>| match judged {
-            _ if tallied.count > 0 => Finding::Broken(format!("{} times; first: {}", tallied.count, tallied.first)),
+            _ if tallied.count > 0 => {
+                Finding::Broken(format!("{} times; first: {}", tallied.count, tallied.first))
+            }
             Some(why) => Finding::Open(why.into()),
             None => held(),
         };
@@ -482,7 +511,12 @@ impl Properties {
         let judge = |property, claim, promised, finding| Judgement { property, claim, promised, finding };
         vec![
             judge("ME1", "never two inside", true, broken("ME1").unwrap_or_else(|| seen(held()))),
-            judge("FENCE", "every fence is larger than the last", true, broken("FENCE").unwrap_or_else(|| seen(held()))),
+            judge(
+                "FENCE",
+                "every fence is larger than the last",
+                true,
+                broken("FENCE").unwrap_or_else(|| seen(held())),
+            ),
             judge("ME2", "progress", true, ended(&self.stuck)),
             judge("ME3", "every request is granted", self.promises.no_starvation, ended(&starved)),
             judge(
@@ -491,9 +525,24 @@ impl Properties {
                 self.promises.overtaking.is_some(),
                 broken("ME4").unwrap_or_else(|| undisturbed(seen(Finding::Held(waiting_bound)))),
             ),
-            judge("ME5-FCFS", "order of arrival", self.promises.arrival_order, order(&self.arrival_inversions, None)),
-            judge("ME5-TS", "order of stamps", self.promises.stamp_order, order(&self.stamp_inversions, unstamped)),
-            judge("ME5-HB", "order of causality", self.promises.causal_order, order(&self.causal_inversions, uncaused)),
+            judge(
+                "ME5-FCFS",
+                "order of arrival",
+                self.promises.arrival_order,
+                order(&self.arrival_inversions, None),
+            ),
+            judge(
+                "ME5-TS",
+                "order of stamps",
+                self.promises.stamp_order,
+                order(&self.stamp_inversions, unstamped),
+            ),
+            judge(
+                "ME5-HB",
+                "order of causality",
+                self.promises.causal_order,
+                order(&self.causal_inversions, uncaused),
+            ),
             judge("ME6", "no interference by the idle", true, solo("ME6")),
             judge("ME7", "no delay when alone", true, solo("ME7")),
         ]
@@ -501,26 +550,26 @@ impl Properties {
 }
 
 impl<P: Locks> Observer<P> for Properties {
-    #[inline]
+    #[inline(always)]
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
         let Input::Request(request) = input else { return };
         match P::asked(request) {
             (lock, Request::Acquire) => self.acquire(at, process, lock),
             (lock, Request::Release) => {
                 let watch = &mut self.locks[lock];
-                if watch.inside.is_some_and(|inside| inside.index == process.index) {
+                if watch.inside.is_some_and(|inside| inside.index() == process.index()) {
                     watch.inside = None;
                 }
             }
             (lock, Request::Cancel) => {
                 let watch = &mut self.locks[lock];
-                let gone = core::mem::take(&mut watch.asking[process.index]);
+                let gone = core::mem::take(&mut watch.asking[process.index()]);
                 watch.waiting -= usize::from(gone.waiting);
             }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
         self.travelling += 1;
         if let Some(lock) = self.announcing {
@@ -532,7 +581,7 @@ impl<P: Locks> Observer<P> for Properties {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn duplicate(&mut self, _at: &Moment, transit: &Transit, copy: &Transit) {
         self.travelling += 1;
         self.disturbed = true;
@@ -541,7 +590,7 @@ impl<P: Locks> Observer<P> for Properties {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, _at: &Moment, transit: &Transit, _message: &P::Message) {
         self.travelling -= 1;
         self.arrive(transit);
@@ -555,7 +604,7 @@ impl<P: Locks> Observer<P> for Properties {
         self.disturbed = true;
     }
 
-    #[inline]
+    #[inline(always)]
     fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
         match P::told(event) {
             (lock, Event::Granted { fence }) => self.granted(at, process, lock, *fence),
@@ -567,10 +616,10 @@ impl<P: Locks> Observer<P> for Properties {
         self.broken("PROTOCOL", at.step, || format!("{} rejected a message of {from}: {why}", process.id));
     }
 
-    #[inline]
+    #[inline(always)]
     fn handled(&mut self, _at: &Moment, process: Process, _phase: Phase) {
         let Some(lock) = self.announcing.take() else { return };
-        let asking = &mut self.locks[lock].asking[process.index];
+        let asking = &mut self.locks[lock].asking[process.index()];
         // Nobody had to be told: the request is known at once.
         if asking.waiting && asking.announcements.2 == 0 {
             self.known += 1;
@@ -578,12 +627,16 @@ impl<P: Locks> Observer<P> for Properties {
         }
     }
 
+    fn disturb(&mut self, _at: &Moment, _what: &Disturbance) {
+        self.disturbed = true;
+    }
+
     fn crash(&mut self, _at: &Moment, process: Process) {
         self.disturbed = true;
         for watch in &mut self.locks {
-            let gone = core::mem::take(&mut watch.asking[process.index]);
+            let gone = core::mem::take(&mut watch.asking[process.index()]);
             watch.waiting -= usize::from(gone.waiting);
-            if watch.inside.is_some_and(|inside| inside.index == process.index) {
+            if watch.inside.is_some_and(|inside| inside.index() == process.index()) {
                 watch.inside = None;
             }
         }
@@ -601,44 +654,54 @@ impl Tallied {
 
 impl Causal {
     fn new(n: usize) -> Self {
-        Self { n, knows: vec![0; n * n], past: vec![0; n * n], carried: Vec::new() }
-    }
-
-    fn row(&self, place: usize) -> core::ops::Range<usize> {
-        place * self.n..(place + 1) * self.n
+        Self { knows: vec![0; n], past: vec![0; n], asked: vec![0; n], carried: Vec::new(), serial: 0 }
     }
 
     fn request(&mut self, place: usize) {
-        self.knows[place * self.n + place] += 1;
-        let row = self.row(place);
-        self.past[row.clone()].copy_from_slice(&self.knows[row]);
+        // What anyone knew of this process was an earlier request.
+        for known in self.knows.iter_mut().chain(&mut self.past) {
+            *known &= !(1 << place);
+        }
+        self.asked[place] = self.serial;
+        self.knows[place] |= 1 << place;
+        self.past[place] = self.knows[place];
     }
 
+    #[inline(always)]
     fn send(&mut self, transit: &Transit) {
-        let (row, slot) = (self.row(transit.from.index), self.row(transit.slot as usize));
-        if self.carried.len() < slot.end {
-            self.carried.resize(slot.end, 0);
-        }
-        self.carried[slot].copy_from_slice(&self.knows[row]);
+        self.serial = transit.serial + 1;
+        self.carry(transit.slot, self.knows[transit.from.index()]);
     }
 
     fn copy(&mut self, transit: &Transit, copy: &Transit) {
-        let (from, to) = (self.row(transit.slot as usize), self.row(copy.slot as usize));
-        if self.carried.len() < to.end {
-            self.carried.resize(to.end, 0);
-        }
-        self.carried.copy_within(from, to.start);
+        self.serial = copy.serial + 1;
+        self.carry(copy.slot, self.carried[transit.slot as usize]);
     }
 
+    #[inline(always)]
+    fn carry(&mut self, slot: u32, known: u64) {
+        match self.carried.get_mut(slot as usize) {
+            Some(carried) => *carried = known,
+            None => self.carried.resize(slot as usize + 1, known),
+        }
+    }
+
+    #[inline(always)]
     fn deliver(&mut self, transit: &Transit) {
-        let (row, slot) = (self.row(transit.to.index), self.row(transit.slot as usize));
-        for (known, carried) in self.knows[row].iter_mut().zip(&self.carried[slot]) {
-            *known = (*known).max(*carried);
+        let known = &mut self.knows[transit.to.index()];
+        let mut news = self.carried[transit.slot as usize] & !*known;
+        while news != 0 {
+            let place = news.trailing_zeros() as usize;
+            news &= news - 1;
+            // A message sent before the present request can only have told of an earlier one.
+            if self.asked[place] <= transit.serial {
+                *known |= 1 << place;
+            }
         }
     }
 
     /// Whether `later` made its last request in knowledge of the last request of `earlier`.
     fn followed(&self, earlier: usize, later: usize) -> bool {
-        earlier != later && self.past[later * self.n + earlier] == self.knows[earlier * self.n + earlier]
+        earlier != later && self.past[later] & (1 << earlier) != 0
     }
 }

@@ -14,6 +14,9 @@
 //!   p2 ──●───●──────────●───────────▶ inside
 //! ```
 //!
+//! Replies carry the clock of their sender. The paper does without, and stays safe; but then a process can learn of a
+//! request through a third one, stamp its own request no later, and be let in first.
+//!
 //! **Cost**: 2(n − 1) messages per entry, always. Two message delays when nobody competes, one from exit to the
 //! next entry. With `answer=queued` a process that defers says so: one more message per deferral, and the requester
 //! can tell a busy peer from a dead one.
@@ -27,7 +30,8 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use conclave_core::{
-    Boot, Counter, Effects, Input, LamportClock, Members, Message, NodeId, NodeSet, Phase, Protocol, Space, Stamp,
+    Boot, Counter, Effects, Input, LamportClock, Members, Message, NodeId, NodeSet, Phase, Protocol, Space,
+    Stamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +93,8 @@ pub enum RicartAgrawalaMessage {
     Reply {
         /// The time of the request that this answers: a reply to a request given up since counts for nothing.
         time: u64,
+        /// My clock, so that your next request is stamped later than all that I know of.
+        clock: u64,
         /// The largest fence that I know.
         fence: FenceCounter,
     },
@@ -96,6 +102,8 @@ pub enum RicartAgrawalaMessage {
     Queued {
         /// The time of the request that this answers.
         time: u64,
+        /// My clock, as in a reply.
+        clock: u64,
     },
 }
 
@@ -112,9 +120,14 @@ impl Message for RicartAgrawalaMessage {
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
-            Msg::Request { time } | Msg::Queued { time } => visit(Counter::exact(CLOCK, time)),
-            Msg::Reply { time, fence } => {
+            Msg::Request { time } => visit(Counter::exact(CLOCK, time)),
+            Msg::Queued { time, clock } => {
                 visit(Counter::exact(CLOCK, time));
+                visit(Counter::exact(CLOCK, clock));
+            }
+            Msg::Reply { time, clock, fence } => {
+                visit(Counter::exact(CLOCK, time));
+                visit(Counter::exact(CLOCK, clock));
                 visit(fence.counter());
             }
         }
@@ -151,9 +164,13 @@ impl Protocol for RicartAgrawala {
             Input::Receive { from, message: Msg::Request { time } } => {
                 self.on_request(Stamp { time, process: from }, out);
             }
-            Input::Receive { from, message: Msg::Reply { time, fence } } => self.on_reply(from, time, fence, out),
+            Input::Receive { from, message: Msg::Reply { time, clock, fence } } => {
+                self.clock.witness(clock);
+                self.fence.witness(fence);
+                self.on_reply(from, time, out);
+            }
             // A sign of life; the reply comes when the sender leaves.
-            Input::Receive { message: Msg::Queued { .. }, .. } => {}
+            Input::Receive { message: Msg::Queued { clock, .. }, .. } => self.clock.witness(clock),
             Input::Request(Request::Acquire) => self.acquire(out),
             Input::Request(Request::Release) => match self.state {
                 State::Held => self.become_released(out),
@@ -222,12 +239,11 @@ impl RicartAgrawala {
             None => self.deferred.push(theirs),
         }
         if self.config.says_queued {
-            out.send(theirs.process, Msg::Queued { time: theirs.time });
+            out.send(theirs.process, Msg::Queued { time: theirs.time, clock: self.clock.time() });
         }
     }
 
-    fn on_reply(&mut self, from: NodeId, time: u64, fence: FenceCounter, out: &mut impl Effects<Self>) {
-        self.fence.witness(fence);
+    fn on_reply(&mut self, from: NodeId, time: u64, out: &mut impl Effects<Self>) {
         // A reply to a request that we have given up, or a second copy, finds nobody waiting for it.
         if let State::Wanted { mine, pending } = &mut self.state
             && mine.time == time
@@ -260,7 +276,10 @@ impl RicartAgrawala {
     }
 
     fn reply(&self, theirs: Stamp, out: &mut impl Effects<Self>) {
-        out.send(theirs.process, Msg::Reply { time: theirs.time, fence: self.fence });
+        out.send(
+            theirs.process,
+            Msg::Reply { time: theirs.time, clock: self.clock.time(), fence: self.fence },
+        );
     }
 }
 
@@ -347,5 +366,44 @@ impl Mutex for RicartAgrawala {
             Msg::Request { time } => Some(Stamp { time: *time, process: from }),
             Msg::Reply { .. } | Msg::Queued { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arena;
+    use crate::testing::World;
+
+    fn config(given: &[(&str, &str)], mutant: Option<&str>, members: &Members) -> RicartAgrawalaConfig {
+        let settings =
+            Settings::new(&RicartAgrawala::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
+        RicartAgrawala::configure(&settings.expect("declared settings"), members).expect("they fit")
+    }
+
+    fn entered(world: &World<RicartAgrawala>) -> Vec<u32> {
+        let granted = world.events.iter().filter(|(_, event)| matches!(event, Event::Granted { .. }));
+        granted.map(|(id, _)| id.0).collect()
+    }
+
+    /// The worked example TV-R1: P0 asks with stamp 8, P2 with stamp 12, P1 is not interested.
+    #[test]
+    fn book_tv_r1_the_smaller_stamp_defers_the_larger() {
+        let members = Members::listed([NodeId(0), NodeId(1), NodeId(2)]);
+        let mut world = World::<RicartAgrawala>::new(members.clone(), &config(&[], None, &members), ());
+        world.processes[0].clock.witness(7);
+        world.processes[2].clock.witness(11);
+        world.request(0, Request::Acquire);
+        world.request(2, Request::Acquire);
+        world.drain();
+        assert_eq!(entered(&world), [0]);
+        world.request(0, Request::Release);
+        world.drain();
+        assert_eq!(entered(&world), [0, 2]);
+        assert_eq!(
+            world.sent.last().map(|(from, to, message)| (from.0, to.0, message.kind())),
+            Some((0, 2, "Reply"))
+        );
+        assert_eq!(world.sent.len(), 8);
     }
 }

@@ -1,0 +1,650 @@
+//! The central coordinator: ask the one who keeps the lock.
+//!
+//! The oldest way to share a lock over a network, and the yardstick for all others; see Coulouris, Dollimore,
+//! Kindberg: *Distributed Systems*, 5th ed., section 15.2 (the central server algorithm), 2011.
+//!
+//! One process keeps the lock: who holds it, and who waits for it in order of arrival. All others ask it, wait for its
+//! grant, and tell it when they leave. The coordinator may want the lock itself; it then asks its own books and sends
+//! nothing.
+//!
+//! ```text
+//!   p1 ──●──────────▶ inside ──●───────────────────
+//!         ╲ Request  ╱ Granted  ╲ Release
+//!   p3 ────●────────●─────●──────●─────────────────      p3 is the coordinator
+//!                 Request ╱        ╲ Granted
+//!   p2 ─────────────────●───────────▶ inside ──          p2 waits in the queue of p3
+//! ```
+//!
+//! **Variants**: a coordinator that cannot grant at once says nothing (`silent`), or says so (`denied`; with its place
+//! in the queue: `queued`). None of them means "try again": the request is in the queue, and its grant follows.
+//!
+//! **Cost**: 3 messages per entry, 0 for entries of the coordinator itself; in the talking variants one more for each
+//! request that has to wait. Two message delays to get in, two from exit to the next entry. Every message touches one
+//! process.
+//!
+//! **Assumes** reliable channels of any order. Each request has a number of its own, so that an answer to a request
+//! that was given up is told apart from an answer to the next one. A release that gives a request up can overtake that
+//! request; the coordinator then grants what nobody wants, and the client hands it back at once.
+//!
+//! **Caveats**: the coordinator is a single point of failure; replacing it is the business of an election around this
+//! protocol. A client that is reported down loses its place and its lock: rightly if it is dead; if it is alive, only
+//! the fence protects the resource, and it has to ask again. In the silent variant a client cannot tell a busy
+//! coordinator from a dead one.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use core::fmt::{Debug, Formatter};
+use core::ops::RangeInclusive;
+
+use conclave_core::{
+    Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Space,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Event, Fence, FenceCounter, Formula, Mutex, Promises, Request, Tally};
+use crate::{
+    About, Algorithm, Channels, Family, Mutant, Setting, SettingError, Settings, Synchrony, Topology, Values,
+};
+
+/// A process of the central coordinator algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Central {
+    id: NodeId,
+    members: Members,
+    config: CentralConfig,
+    state: State,
+    /// Our last request; the one that we wait for or hold, unless we are idle.
+    mine: RequestId,
+    /// The books, if we are the coordinator.
+    desk: Option<Desk>,
+}
+
+/// What a process is doing as a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Idle,
+    Waiting,
+    Holding,
+}
+
+/// What the coordinator keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Desk {
+    holder: Option<Grant>,
+    /// Who waits, in order of arrival, each client at most once.
+    queue: VecDeque<RequestId>,
+    fence: FenceCounter,
+}
+
+/// A request that was granted; kept whole, so that a retry gets the same answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Grant {
+    rid: RequestId,
+    fence: Fence,
+}
+
+/// Settings of [`Central`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CentralConfig {
+    coordinator: NodeId,
+    answer: Answer,
+    broken: Option<Broken>,
+}
+
+/// What the coordinator says to those who have to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Answer {
+    Silent,
+    Denied,
+    Queued,
+}
+
+/// The broken twins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Broken {
+    GrantWhileHeld,
+    NeverFreed,
+    Lifo,
+}
+
+/// One request: whose it is, and which of that client's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId {
+    /// Who asks.
+    pub client: NodeId,
+    /// Larger than that of all requests of this client before.
+    pub number: u64,
+}
+
+impl Debug for RequestId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}#{}", self.client, self.number)
+    }
+}
+
+impl RequestId {
+    fn counter(&mut self) -> Counter<'_> {
+        Counter::exact(Space::of("request", self.client), &mut self.number)
+    }
+}
+
+/// What clients and coordinator say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CentralMessage {
+    /// I want to enter.
+    Request {
+        /// The request.
+        rid: RequestId,
+    },
+    /// You may enter.
+    Granted {
+        /// The request that this answers.
+        rid: RequestId,
+        /// The proof of it.
+        fence: Fence,
+    },
+    /// You have to wait; the grant will come.
+    Denied {
+        /// The request that this answers.
+        rid: RequestId,
+    },
+    /// You have to wait in this place of the queue; the grant will come.
+    Queued {
+        /// The request that this answers.
+        rid: RequestId,
+        /// The place, counted from 1.
+        position: u32,
+    },
+    /// I have left, or no longer want to enter.
+    Release {
+        /// The request that is over.
+        rid: RequestId,
+    },
+}
+
+use CentralMessage as Msg;
+
+impl Message for CentralMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Msg::Request { .. } => "Request",
+            Msg::Granted { .. } => "Granted",
+            Msg::Denied { .. } => "Denied",
+            Msg::Queued { .. } => "Queued",
+            Msg::Release { .. } => "Release",
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Msg::Request { rid } | Msg::Denied { rid } | Msg::Queued { rid, .. } | Msg::Release { rid } => {
+                visit(rid.counter());
+            }
+            Msg::Granted { rid, fence } => {
+                visit(rid.counter());
+                visit(fence.counter());
+            }
+        }
+    }
+}
+
+impl Protocol for Central {
+    type Config = CentralConfig;
+    type Message = CentralMessage;
+    type Request = Request;
+    type Event = Event;
+    type Timer = ();
+    type Durable = ();
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        Self {
+            id: boot.id,
+            members: boot.members.clone(),
+            config: boot.config.clone(),
+            state: State::Idle,
+            mine: RequestId { client: boot.id, number: numbers_before(boot.life) },
+            desk: (boot.id == boot.config.coordinator).then(Desk::default),
+        }
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        match input {
+            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
+                out.reject(from, "only the other members may send");
+            }
+            Input::Receive { from, message: Msg::Request { rid } } => match self.desk {
+                Some(_) if rid.client == from => self.on_request(rid, out),
+                _ => out.reject(from, "a request goes from a client to the coordinator"),
+            },
+            Input::Receive { from, message: Msg::Release { rid } } => match self.desk {
+                Some(_) if rid.client == from => self.on_release(rid, out),
+                _ => out.reject(from, "a release goes from a client to the coordinator"),
+            },
+            Input::Receive { from, message: Msg::Granted { rid, fence } } => {
+                if from == self.config.coordinator && rid.client == self.id {
+                    self.on_granted(rid, fence, out);
+                } else {
+                    out.reject(from, "only the coordinator grants");
+                }
+            }
+            // A sign of life: the request is in the queue, and its grant follows.
+            Input::Receive { from, message: Msg::Denied { .. } | Msg::Queued { .. } } => {
+                if from != self.config.coordinator {
+                    out.reject(from, "only the coordinator keeps a queue");
+                }
+            }
+            Input::Request(Request::Acquire) => match self.state {
+                State::Idle => self.acquire(out),
+                State::Waiting | State::Holding => out.emit(Event::Refused(Request::Acquire)),
+            },
+            Input::Request(Request::Release) => match self.state {
+                State::Holding => self.become_idle(out),
+                State::Idle | State::Waiting => out.emit(Event::Refused(Request::Release)),
+            },
+            Input::Request(Request::Cancel) => match self.state {
+                State::Waiting => self.become_idle(out),
+                State::Idle | State::Holding => out.emit(Event::Refused(Request::Cancel)),
+            },
+            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
+            // No timer is ever armed, and who comes back asks again.
+            Input::Start | Input::Expire(()) | Input::PeerUp { .. } => {}
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Idle => Phase::IDLE,
+            State::Waiting => Phase::WAITING,
+            State::Holding => Phase::HOLDING,
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(self.mine.counter());
+        let Some(desk) = &mut self.desk else { return };
+        if let Some(grant) = &mut desk.holder {
+            visit(grant.rid.counter());
+            visit(grant.fence.counter());
+        }
+        for rid in &mut desk.queue {
+            visit(rid.counter());
+        }
+        visit(desk.fence.counter());
+    }
+}
+
+/// Where a life begins to count its requests: above all that an earlier life can have reached, so that an answer to
+/// the dead is not taken for one to the living.
+fn numbers_before(life: Incarnation) -> u64 {
+    u64::from(life.0.saturating_sub(1)) << 32
+}
+
+/// The client.
+impl Central {
+    fn acquire(&mut self, out: &mut impl Effects<Self>) {
+        self.state = State::Waiting;
+        self.mine.number = self.mine.number.saturating_add(1);
+        if self.desk.is_some() {
+            self.on_request(self.mine, out);
+        } else {
+            out.send(self.config.coordinator, Msg::Request { rid: self.mine });
+        }
+    }
+
+    fn on_granted(&mut self, rid: RequestId, fence: Fence, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Waiting if rid == self.mine => {
+                self.state = State::Holding;
+                out.emit(Event::Granted { fence });
+            }
+            // The answer to a retry; we are inside already.
+            State::Holding if rid == self.mine => {}
+            // We have given this request up, and our release overtook it: hand the lock back.
+            State::Idle | State::Waiting | State::Holding => {
+                out.send(self.config.coordinator, Msg::Release { rid });
+            }
+        }
+    }
+
+    fn become_idle(&mut self, out: &mut impl Effects<Self>) {
+        self.state = State::Idle;
+        if self.desk.is_some() {
+            self.on_release(self.mine, out);
+        } else {
+            out.send(self.config.coordinator, Msg::Release { rid: self.mine });
+        }
+    }
+}
+
+/// The coordinator.
+impl Central {
+    fn on_request(&mut self, rid: RequestId, out: &mut impl Effects<Self>) {
+        let Some(desk) = &mut self.desk else { return };
+        match desk.holder.filter(|_| self.config.broken != Some(Broken::GrantWhileHeld)) {
+            // A retry gets the same answer again.
+            Some(held) if held.rid == rid => {
+                out.send(rid.client, Msg::Granted { rid, fence: held.fence });
+            }
+            // Overtaken by a later request of the same client, which has given this one up.
+            Some(held) if held.rid.client == rid.client && held.rid > rid => {}
+            Some(_) => {
+                let Some(position) = desk.enqueue(rid) else { return };
+                self.answer(rid, position, out);
+            }
+            None => self.grant(rid, out),
+        }
+    }
+
+    fn on_release(&mut self, rid: RequestId, out: &mut impl Effects<Self>) {
+        let Some(desk) = &mut self.desk else { return };
+        if desk.holder.is_some_and(|held| held.rid == rid) {
+            self.grant_next(out);
+        } else {
+            // Given up while it waits; or stale, and then there is nothing to take out.
+            desk.queue.retain(|waiting| *waiting != rid);
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let Some(desk) = &mut self.desk else { return };
+        desk.queue.retain(|waiting| waiting.client != peer);
+        if desk.holder.is_some_and(|held| held.rid.client == peer) {
+            self.grant_next(out);
+        }
+    }
+
+    /// Tells a client that it has to wait, unless that is left to its imagination.
+    fn answer(&self, rid: RequestId, position: u32, out: &mut impl Effects<Self>) {
+        if rid.client == self.id {
+            return;
+        }
+        match self.config.answer {
+            Answer::Silent => {}
+            Answer::Denied => out.send(rid.client, Msg::Denied { rid }),
+            Answer::Queued => out.send(rid.client, Msg::Queued { rid, position }),
+        }
+    }
+
+    fn grant_next(&mut self, out: &mut impl Effects<Self>) {
+        let Some(desk) = &mut self.desk else { return };
+        let next = match self.config.broken {
+            Some(Broken::Lifo) => desk.queue.pop_back(),
+            _ => desk.queue.pop_front(),
+        };
+        match next {
+            Some(next) => self.grant(next, out),
+            None if self.config.broken == Some(Broken::NeverFreed) => {}
+            None => desk.holder = None,
+        }
+    }
+
+    fn grant(&mut self, rid: RequestId, out: &mut impl Effects<Self>) {
+        let Some(desk) = &mut self.desk else { return };
+        let fence = desk.fence.enter(0, rid.client);
+        desk.holder = Some(Grant { rid, fence });
+        if rid.client == self.id {
+            self.on_granted(rid, fence, out);
+        } else {
+            out.send(rid.client, Msg::Granted { rid, fence });
+        }
+    }
+}
+
+impl Desk {
+    /// Puts a request into the queue and says where it stands, counted from 1; nothing if it is stale.
+    fn enqueue(&mut self, rid: RequestId) -> Option<u32> {
+        // One place per client: a later request of the same client means that it gave the earlier one up.
+        if let Some(place) = self.queue.iter().position(|waiting| waiting.client == rid.client) {
+            match self.queue[place].number {
+                number if number > rid.number => return None,
+                number if number == rid.number => return Some(place as u32 + 1),
+                _ => self.queue.remove(place),
+            };
+        }
+        self.queue.push_back(rid);
+        Some(self.queue.len() as u32)
+    }
+}
+
+impl Algorithm for Central {
+    const ABOUT: About = About {
+        name: "central",
+        title: "Central coordinator",
+        paper: "Coulouris, Dollimore, Kindberg: Distributed Systems, 5th ed., section 15.2, 2011",
+        idea: "one process keeps the lock; all others ask it and tell it when they leave",
+        family: Family::Mutex,
+        channels: Channels::Any,
+        synchrony: Synchrony::Asynchronous,
+        topology: Topology::Star,
+        cost: "3 per entry; one more for each that waits, if told so; 0 for the coordinator's own",
+        faults: "crashed clients; a crashed coordinator blocks everyone",
+        settings: &[
+            Setting {
+                key: "variant",
+                values: Values::OneOf(&["silent", "denied", "queued"]),
+                default: "silent",
+                unsafe_values: &[],
+                help: "what a client that has to wait is told: nothing, that it waits, or its place in the queue",
+            },
+            Setting {
+                key: "coordinator",
+                values: Values::Process,
+                default: "highest",
+                unsafe_values: &[],
+                help: "who keeps the lock: the id of a process, or the highest",
+            },
+        ],
+        mutants: &[
+            Mutant {
+                name: "grant-while-held",
+                breaks: "ME1",
+                nodes: 3,
+                change: "the coordinator grants a request without looking whether somebody is inside",
+            },
+            Mutant {
+                name: "never-freed",
+                breaks: "ME2",
+                nodes: 3,
+                change: "a release while nobody waits leaves the lock taken",
+            },
+            Mutant {
+                name: "lifo",
+                breaks: "ME5-FCFS",
+                nodes: 4,
+                change: "the next is taken from the wrong end of the queue",
+            },
+        ],
+    };
+
+    fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
+        let chosen = settings.process("coordinator");
+        let coordinator = chosen.or(members.max()).filter(|id| members.contains(*id)).ok_or_else(|| {
+            SettingError::Unfit(format!(
+                "coordinator={} is not possible: the coordinator must be a member of the group",
+                settings.get("coordinator"),
+            ))
+        })?;
+        Ok(CentralConfig {
+            coordinator,
+            answer: match settings.get("variant") {
+                "denied" => Answer::Denied,
+                "queued" => Answer::Queued,
+                _ => Answer::Silent,
+            },
+            broken: settings.mutant().map(|name| match name {
+                "grant-while-held" => Broken::GrantWhileHeld,
+                "never-freed" => Broken::NeverFreed,
+                _ => Broken::Lifo,
+            }),
+        })
+    }
+}
+
+impl Mutex for Central {
+    fn promises(_config: &Self::Config, members: &Members) -> Promises {
+        Promises {
+            no_starvation: true,
+            overtaking: Some(members.len() as u64 - 1),
+            arrival_order: true,
+            stamp_order: false,
+            causal_order: false,
+        }
+    }
+
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+        let of_clients = |counts: &[u64]| -> u64 {
+            members
+                .iter()
+                .zip(counts)
+                .filter(|(id, _)| *id != config.coordinator)
+                .map(|(_, count)| count)
+                .sum()
+        };
+        let paid = 3 * of_clients(tally.entries);
+        match config.answer {
+            Answer::Silent => Formula::exactly("3, and 0 for the coordinator", paid),
+            Answer::Denied | Answer::Queued => Formula::exactly(
+                "3, and one for each that waited, and 0 for the coordinator",
+                paid + of_clients(tally.waited),
+            ),
+        }
+    }
+
+    fn client_hops(config: &Self::Config, _members: &Members, requester: NodeId) -> RangeInclusive<u32> {
+        let hops = if requester == config.coordinator { 0 } else { 2 };
+        hops..=hops
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arena;
+    use crate::testing::World;
+    use alloc::vec::Vec;
+
+    fn config(given: &[(&str, &str)], mutant: Option<&str>, members: &Members) -> CentralConfig {
+        let settings = Settings::new(&Central::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
+        Central::configure(&settings.expect("declared settings"), members).expect("they fit")
+    }
+
+    fn entered(world: &World<Central>) -> Vec<u32> {
+        let granted = world.events.iter().filter(|(_, event)| matches!(event, Event::Granted { .. }));
+        granted.map(|(id, _)| id.0).collect()
+    }
+
+    /// The clients in the queue of the coordinator.
+    fn queue(world: &World<Central>, coordinator: u32) -> Vec<u32> {
+        let desk = world.process(coordinator).desk.as_ref().expect("the coordinator keeps the books");
+        desk.queue.iter().map(|rid| rid.client.0).collect()
+    }
+
+    /// The worked example TV-K1: three clients, who enter in the order in which their requests arrive.
+    #[test]
+    fn book_tv_k1_three_clients_and_a_queue() {
+        let config = config(&[("variant", "queued")], None, &Members::numbered(4));
+        let mut world = World::<Central>::numbered(4, &config);
+        let mut queues = Vec::new();
+        let moves = [
+            (3, Request::Acquire),
+            (1, Request::Acquire),
+            (2, Request::Acquire),
+            (3, Request::Release),
+            (1, Request::Release),
+            (2, Request::Release),
+        ];
+        for (id, request) in moves {
+            world.request(id, request);
+            world.drain();
+            queues.push(queue(&world, 4));
+        }
+        assert_eq!(queues, [&[][..], &[1], &[1, 2], &[2], &[], &[]]);
+        assert_eq!(entered(&world), [3, 1, 2]);
+        let expected = [
+            "p3 => p4 Request",
+            "p4 => p3 Granted",
+            "p1 => p4 Request",
+            "p4 => p1 Queued",
+            "p2 => p4 Request",
+            "p4 => p2 Queued",
+            "p3 => p4 Release",
+            "p4 => p1 Granted",
+            "p1 => p4 Release",
+            "p4 => p2 Granted",
+            "p2 => p4 Release",
+        ];
+        assert_eq!(world.log(), expected);
+        assert_eq!(world.process(4).desk.as_ref().and_then(|desk| desk.holder), None);
+    }
+
+    /// The worked example TV-K2: a silent coordinator, two clients, six messages.
+    #[test]
+    fn book_tv_k2_a_silent_coordinator() {
+        let config = config(&[], None, &Members::numbered(3));
+        let mut world = World::<Central>::numbered(3, &config);
+        for (id, request) in
+            [(1, Request::Acquire), (2, Request::Acquire), (1, Request::Release), (2, Request::Release)]
+        {
+            world.request(id, request);
+            world.drain();
+        }
+        let expected = [
+            "p1 => p3 Request",
+            "p3 => p1 Granted",
+            "p2 => p3 Request",
+            "p1 => p3 Release",
+            "p3 => p2 Granted",
+            "p2 => p3 Release",
+        ];
+        assert_eq!(world.log(), expected);
+        assert_eq!(entered(&world), [1, 2]);
+    }
+
+    #[test]
+    fn the_coordinator_enters_for_nothing() {
+        let config = config(&[("coordinator", "1")], None, &Members::numbered(3));
+        let mut world = World::<Central>::numbered(3, &config);
+        world.request(1, Request::Acquire);
+        world.request(1, Request::Release);
+        assert_eq!(entered(&world), [1]);
+        assert!(world.sent.is_empty());
+    }
+
+    /// A release that gives a request up overtakes it: what is then granted comes back, and the lock is free again.
+    #[test]
+    fn a_grant_that_nobody_wants_is_handed_back() {
+        let config = config(&[], None, &Members::numbered(2));
+        let mut world = World::<Central>::numbered(2, &config);
+        world.request(1, Request::Acquire);
+        world.request(1, Request::Cancel);
+        world.deliver_nth(NodeId(1), NodeId(2), 1);
+        world.drain();
+        assert_eq!(
+            world.log(),
+            ["p1 => p2 Request", "p1 => p2 Release", "p2 => p1 Granted", "p1 => p2 Release"]
+        );
+        assert_eq!(world.process(2).desk.as_ref().and_then(|desk| desk.holder), None);
+    }
+
+    #[test]
+    fn a_dead_client_loses_place_and_lock() {
+        let config = config(&[], None, &Members::numbered(4));
+        let mut world = World::<Central>::numbered(4, &config);
+        for id in [1, 2, 3] {
+            world.request(id, Request::Acquire);
+            world.drain();
+        }
+        for peer in [2, 1].map(NodeId) {
+            world.input(NodeId(4), Input::PeerDown { peer, life: Incarnation::FIRST });
+            world.drain();
+        }
+        assert_eq!(entered(&world), [1, 3]);
+    }
+
+    #[test]
+    fn the_coordinator_must_be_a_member() {
+        let settings = Settings::new(&Central::ABOUT, Arena::Live, [("coordinator", "7")], None);
+        let refused = Central::configure(&settings.expect("a process id"), &Members::numbered(3));
+        assert!(matches!(refused, Err(SettingError::Unfit(_))));
+    }
+}

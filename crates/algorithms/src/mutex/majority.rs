@@ -1,0 +1,658 @@
+//! Majority voting: whoever has the votes of more than half is in.
+//!
+//! Thomas: *A majority consensus approach to concurrency control for multiple copy databases*, ACM TODS 4(2), 1979;
+//! the recall of votes is that of Maekawa: *A √N algorithm for mutual exclusion in decentralized systems*, ACM TOCS
+//! 3(2), 1985, and of Sanders, ACM TOCS 5(3), 1987.
+//!
+//! Every process has one vote, for itself as well as for others, and keeps it given until it is released. A process
+//! that wants to enter asks everyone, and enters with a majority: two majorities share a voter, and that voter has
+//! voted once. A voter that has given its vote away says so (`Queued`), which shows that it is alive, and keeps the
+//! request.
+//!
+//! ```text
+//!   p1 ──●──────────▶ inside ──●────────────────────          p1 enters with its own vote and that of p2
+//!         ╲ Request ╱ Granted   ╲ Release
+//!   p2 ────●───────●─────●───────●──────────────────
+//!                 Request ╱ ╲     ╲ Granted
+//!   p3 ─────────────────●────●─────●──▶ inside ──             p3 waits in the queue of p2
+//!                        Queued
+//! ```
+//!
+//! Votes can split so that nobody has a majority. What then happens is the `mode`:
+//!
+//! - `voting`: votes can be recalled. A voter that is asked by an earlier request inquires after its vote, and a process
+//!   that is not inside gives it back. The smallest stamp thus gets every vote that is not in use.
+//! - `backoff`: votes cannot be recalled. A process that has waited for a random time gives all its votes back and asks
+//!   again with a new stamp; the time doubles with each try.
+//! - `literal`: the rule as it is often told. Whoever is outside, and is not waiting with an earlier request, votes for
+//!   everyone who asks, and a majority of the *others* lets one in; on the way out, all whom one kept waiting get the
+//!   vote. For two and three processes this is Ricart and Agrawala's algorithm. **From four on it is unsafe**: a voter
+//!   votes again while the first winner is still inside. It stands here to be caught, and runs in the laboratory only.
+//!
+//! **Cost**: 3(n − 1) messages per entry when nobody competes; with competition up to n − 1 `Queued` and 3n messages of
+//! recall more. Two message delays to get in, two from exit to the next entry.
+//!
+//! **Assumes** reliable channels that keep their order and deliver once. Crashed voters are survived as long as a
+//! majority is left and the dead had no vote in use: a vote given to a dead process stays given.
+//!
+//! **Caveats**: grants follow no order. With `backoff` everything is safe, but nothing is certain: a process may be
+//! unlucky for ever.
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+use conclave_core::{
+    After, Boot, Counter, Effects, Input, LamportClock, Members, Message, NodeId, NodeSet, Phase, Protocol,
+    Space, Stamp,
+};
+use serde::{Deserialize, Serialize};
+
+use super::queue::RequestQueue;
+use super::{Event, FenceCounter, Formula, Load, Mutex, Promises, Request, Tally};
+use crate::{
+    About, Algorithm, Channels, Family, Mutant, Setting, SettingError, Settings, Synchrony, Topology, Values,
+};
+
+/// A process of the majority algorithm: a requester and a voter in one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Majority {
+    id: NodeId,
+    members: Members,
+    config: MajorityConfig,
+    clock: LamportClock,
+    state: State,
+    voter: Voter,
+    fence: FenceCounter,
+    /// The time in which an uncontended request is answered: what a first try waits at least.
+    patience: Duration,
+}
+
+/// The requester.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Idle,
+    Waiting {
+        mine: Stamp,
+        /// Whose votes we have.
+        votes: NodeSet,
+        /// How often we have given up and asked again.
+        retries: u32,
+    },
+    Holding {
+        mine: Stamp,
+    },
+}
+
+/// The voter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Voter {
+    /// The request that has our vote.
+    vote: Option<Stamp>,
+    /// The requests that wait for it.
+    queue: RequestQueue,
+    /// Whether we have asked for our vote back.
+    inquired: bool,
+}
+
+/// Settings of [`Majority`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MajorityConfig {
+    mode: Mode,
+    broken: Option<Broken>,
+}
+
+/// What is done about split votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Mode {
+    Voting,
+    Backoff,
+    Literal,
+}
+
+/// The broken twins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Broken {
+    NoRecall,
+    Revote,
+    HalfIsEnough,
+}
+
+/// The only timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MajorityTimer {
+    /// Time to give the votes back and try again.
+    Backoff,
+}
+
+/// After so many retries the waiting time no longer doubles.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// What requesters and voters say to each other; `time` is that of the request.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MajorityMessage {
+    /// I want to enter and ask for your vote.
+    Request {
+        /// The time of the request.
+        time: u64,
+    },
+    /// You have my vote.
+    Granted {
+        /// The time of the request that this answers.
+        time: u64,
+        /// The largest fence that I know.
+        fence: FenceCounter,
+    },
+    /// I am alive, but my vote is given away; I keep your request.
+    Queued {
+        /// The time of the request that this answers.
+        time: u64,
+        /// Who has the vote, as far as I know.
+        holder: NodeId,
+    },
+    /// Give me my vote back unless you are inside.
+    Inquire {
+        /// The time of the request that has the vote.
+        time: u64,
+    },
+    /// Here it is; vote for me again later.
+    Relinquish {
+        /// The time of the request that had the vote.
+        time: u64,
+    },
+    /// I have left, or no longer want to enter.
+    Release {
+        /// The time of the request that is over.
+        time: u64,
+        /// The largest fence that I know.
+        fence: FenceCounter,
+    },
+}
+
+use MajorityMessage as Msg;
+
+impl Message for MajorityMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Msg::Request { .. } => "Request",
+            Msg::Granted { .. } => "Granted",
+            Msg::Queued { .. } => "Queued",
+            Msg::Inquire { .. } => "Inquire",
+            Msg::Relinquish { .. } => "Relinquish",
+            Msg::Release { .. } => "Release",
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Msg::Request { time }
+            | Msg::Queued { time, .. }
+            | Msg::Inquire { time }
+            | Msg::Relinquish { time } => visit(Counter::exact(CLOCK, time)),
+            Msg::Granted { time, fence } | Msg::Release { time, fence } => {
+                visit(Counter::exact(CLOCK, time));
+                visit(fence.counter());
+            }
+        }
+    }
+}
+
+const CLOCK: Space = Space::shared("clock");
+
+impl Protocol for Majority {
+    type Config = MajorityConfig;
+    type Message = MajorityMessage;
+    type Request = Request;
+    type Event = Event;
+    type Timer = MajorityTimer;
+    type Durable = ();
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        Self {
+            id: boot.id,
+            members: boot.members.clone(),
+            config: boot.config.clone(),
+            clock: LamportClock::default(),
+            state: State::Idle,
+            voter: Voter::default(),
+            fence: FenceCounter::default(),
+            patience: boot.timing.answer_timeout(),
+        }
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        match input {
+            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
+                out.reject(from, "only the other members may send");
+            }
+            Input::Receive { from, message } => self.receive(from, &message, out),
+            Input::Expire(MajorityTimer::Backoff) => self.maybe_retry(out),
+            Input::Request(Request::Acquire) => match self.state {
+                State::Idle => self.ask(0, out),
+                State::Waiting { .. } | State::Holding { .. } => out.emit(Event::Refused(Request::Acquire)),
+            },
+            Input::Request(Request::Release) => match self.state {
+                State::Holding { mine } => self.become_idle(mine, out),
+                State::Idle | State::Waiting { .. } => out.emit(Event::Refused(Request::Release)),
+            },
+            // The release follows the request on every channel; votes that are still on their way are released with
+            // it, and their stamp tells them apart from votes for the next request.
+            Input::Request(Request::Cancel) => match self.state {
+                State::Waiting { mine, .. } => {
+                    self.disarm(out);
+                    self.become_idle(mine, out);
+                }
+                State::Idle | State::Holding { .. } => out.emit(Event::Refused(Request::Cancel)),
+            },
+            // A voter that is down is one vote less; a vote that a dead process had stays given, since only an
+            // agreement of the others could tell that it is not inside.
+            Input::Start | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Idle => Phase::IDLE,
+            State::Waiting { .. } => Phase::WAITING,
+            State::Holding { .. } => Phase::HOLDING,
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(Counter::exact(CLOCK, self.clock.value_mut()));
+        if let State::Waiting { mine, .. } | State::Holding { mine } = &mut self.state {
+            visit(Counter::exact(CLOCK, &mut mine.time));
+        }
+        if let Some(vote) = &mut self.voter.vote {
+            visit(Counter::exact(CLOCK, &mut vote.time));
+        }
+        self.voter.queue.visit_counters(CLOCK, visit);
+        visit(self.fence.counter());
+    }
+}
+
+/// Between the two roles.
+impl Majority {
+    /// Takes a message from another process, or from our other role.
+    fn receive(&mut self, from: NodeId, message: &MajorityMessage, out: &mut impl Effects<Self>) {
+        match *message {
+            Msg::Request { time } => self.on_request(Stamp { time, process: from }, out),
+            Msg::Relinquish { time } => self.on_relinquish(Stamp { time, process: from }, out),
+            Msg::Release { time, fence } => {
+                self.fence.witness(fence);
+                self.on_release(Stamp { time, process: from }, out);
+            }
+            Msg::Granted { time, fence } => {
+                self.fence.witness(fence);
+                self.on_granted(from, time, out);
+            }
+            Msg::Inquire { time } => self.on_inquire(from, time, out),
+            // A sign of life; the vote comes when it is free.
+            Msg::Queued { .. } => {}
+        }
+    }
+
+    /// Says something to another process, or, at no cost, to our other role.
+    fn tell(&mut self, to: NodeId, message: MajorityMessage, out: &mut impl Effects<Self>) {
+        if to == self.id {
+            self.receive(to, &message, out);
+        } else {
+            out.send(to, message);
+        }
+    }
+
+    /// Ourselves last: the others are told what we ask before our own vote can let us in.
+    fn tell_all(&mut self, message: &MajorityMessage, out: &mut impl Effects<Self>) {
+        out.send_all(self.members.others(self.id), message);
+        self.receive(self.id, message, out);
+    }
+}
+
+/// The requester.
+impl Majority {
+    fn ask(&mut self, retries: u32, out: &mut impl Effects<Self>) {
+        let mine = Stamp { time: self.clock.tick(), process: self.id };
+        self.state = State::Waiting { mine, votes: NodeSet::new(), retries };
+        if self.config.mode == Mode::Backoff {
+            let patience = self.patience.saturating_mul(1 << retries.min(MOST_DOUBLINGS));
+            out.arm(MajorityTimer::Backoff, After::between(patience, patience.saturating_mul(2)));
+        }
+        let request = Msg::Request { time: mine.time };
+        match self.config.mode {
+            Mode::Voting | Mode::Backoff => self.tell_all(&request, out),
+            // Here nobody has a vote for itself; one who is alone needs none.
+            Mode::Literal => {
+                out.send_all(self.members.others(self.id), &request);
+                self.maybe_enter(out);
+            }
+        }
+    }
+
+    /// How many votes let one in.
+    fn needed(&self) -> usize {
+        let n = self.members.len();
+        match (self.config.mode, self.config.broken) {
+            (_, Some(Broken::HalfIsEnough)) => n.div_ceil(2),
+            (Mode::Literal, _) if n == 1 => 0,
+            (Mode::Literal, _) => (n - 1) / 2 + 1,
+            (Mode::Voting | Mode::Backoff, _) => n / 2 + 1,
+        }
+    }
+
+    fn on_granted(&mut self, voter: NodeId, time: u64, out: &mut impl Effects<Self>) {
+        // A vote for a request that is over is released already; one that comes when we are inside changes nothing,
+        // and is released with the others.
+        if let State::Waiting { mine, votes, .. } = &mut self.state
+            && mine.time == time
+        {
+            votes.insert(voter);
+            self.maybe_enter(out);
+        }
+    }
+
+    fn maybe_enter(&mut self, out: &mut impl Effects<Self>) {
+        if let State::Waiting { mine, votes, .. } = &self.state
+            && votes.len() >= self.needed()
+        {
+            self.state = State::Holding { mine: *mine };
+            self.disarm(out);
+            out.emit(Event::Granted { fence: self.fence.enter(0, self.id) });
+        }
+    }
+
+    fn on_inquire(&mut self, voter: NodeId, time: u64, out: &mut impl Effects<Self>) {
+        // Where we are inside, or the request is over, our release answers.
+        if let State::Waiting { mine, votes, .. } = &mut self.state
+            && mine.time == time
+            && votes.remove(voter)
+        {
+            self.tell(voter, Msg::Relinquish { time }, out);
+        }
+    }
+
+    fn maybe_retry(&mut self, out: &mut impl Effects<Self>) {
+        if let State::Waiting { mine, retries, .. } = self.state
+            && self.config.mode == Mode::Backoff
+        {
+            self.become_idle(mine, out);
+            self.ask(retries.saturating_add(1), out);
+        }
+    }
+
+    fn become_idle(&mut self, mine: Stamp, out: &mut impl Effects<Self>) {
+        self.state = State::Idle;
+        match self.config.mode {
+            Mode::Voting | Mode::Backoff => {
+                self.tell_all(&Msg::Release { time: mine.time, fence: self.fence }, out);
+            }
+            Mode::Literal => {
+                while let Some(theirs) = self.voter.queue.pop_first() {
+                    out.send(theirs.process, Msg::Granted { time: theirs.time, fence: self.fence });
+                }
+            }
+        }
+    }
+
+    fn disarm(&self, out: &mut impl Effects<Self>) {
+        if self.config.mode == Mode::Backoff {
+            out.disarm(MajorityTimer::Backoff);
+        }
+    }
+}
+
+/// The voter.
+impl Majority {
+    fn on_request(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        self.clock.witness(theirs.time);
+        if self.config.mode == Mode::Literal {
+            return self.on_request_literally(theirs, out);
+        }
+        let Some(vote) = self.voter.vote else {
+            return self.vote_for(theirs, out);
+        };
+        let earlier = theirs < vote;
+        if earlier && self.config.broken == Some(Broken::Revote) {
+            self.voter.queue.insert(vote);
+            return self.vote_for(theirs, out);
+        }
+        self.voter.queue.insert(theirs);
+        self.tell(theirs.process, Msg::Queued { time: theirs.time, holder: vote.process }, out);
+        let recalls = self.config.mode == Mode::Voting && self.config.broken != Some(Broken::NoRecall);
+        if earlier && recalls && !self.voter.inquired {
+            self.voter.inquired = true;
+            self.tell(vote.process, Msg::Inquire { time: vote.time }, out);
+        }
+    }
+
+    /// Nothing here remembers for whom we have voted: that is what makes it unsafe.
+    fn on_request_literally(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        let we_go_first = match self.state {
+            State::Idle => false,
+            State::Waiting { mine, .. } => mine < theirs,
+            State::Holding { .. } => true,
+        };
+        if we_go_first {
+            self.voter.queue.insert(theirs);
+            out.send(theirs.process, Msg::Queued { time: theirs.time, holder: self.id });
+        } else {
+            out.send(theirs.process, Msg::Granted { time: theirs.time, fence: self.fence });
+        }
+    }
+
+    fn on_relinquish(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        if self.voter.vote == Some(theirs) {
+            self.voter.queue.insert(theirs);
+            self.vote_for_next(out);
+        }
+    }
+
+    fn on_release(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        if self.voter.vote == Some(theirs) {
+            self.vote_for_next(out);
+        } else {
+            self.voter.queue.remove(theirs);
+        }
+    }
+
+    fn vote_for_next(&mut self, out: &mut impl Effects<Self>) {
+        self.voter.vote = None;
+        self.voter.inquired = false;
+        if let Some(next) = self.voter.queue.pop_first() {
+            self.vote_for(next, out);
+        }
+    }
+
+    fn vote_for(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        self.voter.vote = Some(theirs);
+        self.tell(theirs.process, Msg::Granted { time: theirs.time, fence: self.fence }, out);
+    }
+}
+
+impl Algorithm for Majority {
+    const ABOUT: About = About {
+        name: "majority",
+        title: "Majority voting",
+        paper: "Thomas: A majority consensus approach to concurrency control, ACM TODS 4(2), 1979",
+        idea: "everyone has one vote; more than half of them let one in",
+        family: Family::Mutex,
+        channels: Channels::Fifo,
+        synchrony: Synchrony::Asynchronous,
+        topology: Topology::Complete,
+        cost: "3(n-1) per entry alone; up to n-1 Queued and 3n for recalls more",
+        faults: "crashed voters, as long as a majority is left and no vote is lost with a requester",
+        settings: &[Setting {
+            key: "mode",
+            values: Values::OneOf(&["voting", "backoff", "literal"]),
+            default: "voting",
+            unsafe_values: &["literal"],
+            help: "how split votes end: by recall, by giving up for a while, or (unsafe) by voting for everyone",
+        }],
+        mutants: &[
+            Mutant {
+                name: "no-recall",
+                breaks: "ME2",
+                nodes: 4,
+                change: "a vote, once given, is never asked back: split votes stay split",
+            },
+            Mutant {
+                name: "revote",
+                breaks: "ME1",
+                nodes: 3,
+                change: "a voter votes for an earlier request before it has its vote back",
+            },
+            Mutant {
+                name: "half-is-enough",
+                breaks: "ME1",
+                nodes: 4,
+                change: "half of the votes let one in, so that in an even group two halves do",
+            },
+        ],
+    };
+
+    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(MajorityConfig {
+            mode: match settings.get("mode") {
+                "backoff" => Mode::Backoff,
+                "literal" => Mode::Literal,
+                _ => Mode::Voting,
+            },
+            broken: settings.mutant().map(|name| match name {
+                "no-recall" => Broken::NoRecall,
+                "revote" => Broken::Revote,
+                _ => Broken::HalfIsEnough,
+            }),
+        })
+    }
+}
+
+impl Mutex for Majority {
+    fn promises(config: &Self::Config, _members: &Members) -> Promises {
+        Promises {
+            no_starvation: config.mode != Mode::Backoff,
+            overtaking: None,
+            arrival_order: false,
+            stamp_order: false,
+            causal_order: false,
+        }
+    }
+
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+        let (n, entries) = (members.len() as u64, tally.total());
+        let alone = 3 * (n - 1) * entries;
+        match (config.mode, tally.load) {
+            (Mode::Literal, _) => {
+                Formula { text: "2(n-1), and one for each Queued", low: 2 * (n - 1) * entries, high: None }
+            }
+            (Mode::Voting | Mode::Backoff, Load::Light) => Formula::exactly("3(n-1)", alone),
+            (Mode::Voting, Load::Open | Load::Saturated) => {
+                Formula::between("3(n-1) to 4(n-1)+3n", alone, alone + (n - 1 + 3 * n) * entries)
+            }
+            (Mode::Backoff, Load::Open | Load::Saturated) => {
+                Formula { text: "3(n-1), and more for each retry", low: alone, high: None }
+            }
+        }
+    }
+
+    fn client_hops(_config: &Self::Config, members: &Members, _requester: NodeId) -> RangeInclusive<u32> {
+        let hops = if members.len() > 1 { 2 } else { 0 };
+        hops..=hops
+    }
+
+    fn announced(from: NodeId, message: &Self::Message) -> Option<Stamp> {
+        match message {
+            Msg::Request { time } => Some(Stamp { time: *time, process: from }),
+            Msg::Granted { .. }
+            | Msg::Queued { .. }
+            | Msg::Inquire { .. }
+            | Msg::Relinquish { .. }
+            | Msg::Release { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arena;
+    use crate::testing::World;
+    use alloc::vec::Vec;
+
+    fn config(given: &[(&str, &str)], mutant: Option<&str>, members: &Members) -> MajorityConfig {
+        let settings = Settings::new(&Majority::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
+        Majority::configure(&settings.expect("declared settings"), members).expect("they fit")
+    }
+
+    fn entered(world: &World<Majority>) -> Vec<u32> {
+        let granted = world.events.iter().filter(|(_, event)| matches!(event, Event::Granted { .. }));
+        granted.map(|(id, _)| id.0).collect()
+    }
+
+    fn world(n: u32, given: &[(&str, &str)], mutant: Option<&str>) -> World<Majority> {
+        let members = Members::listed((0..n).map(NodeId).collect::<Vec<_>>());
+        let config = config(given, mutant, &members);
+        World::new(members, &config, ())
+    }
+
+    /// The worked example TV-D1: by the literal rule, a voter of the first winner lets a second one in.
+    #[test]
+    fn book_tv_d1_the_literal_rule_is_unsafe_from_four_on() {
+        let mut world = world(4, &[("mode", "literal")], None);
+        world.request(1, Request::Acquire);
+        for voter in [2, 3] {
+            world.deliver(1, voter);
+            world.deliver(voter, 1);
+        }
+        assert_eq!(entered(&world), [1]);
+        world.request(3, Request::Acquire);
+        for voter in [2, 0] {
+            world.deliver(3, voter);
+            world.deliver(voter, 3);
+        }
+        assert_eq!(entered(&world), [1, 3], "both are inside");
+        let count = |kind| world.sent.iter().filter(|(_, _, message)| message.kind() == kind).count();
+        assert_eq!([count("Request"), count("Granted")], [6, 4]);
+    }
+
+    /// P0 and P1 ask at once; P2 hears P0 first, P3 hears P1 first.
+    fn split_votes(world: &mut World<Majority>) {
+        world.request(0, Request::Acquire);
+        world.request(1, Request::Acquire);
+        world.deliver(0, 2);
+        world.deliver(1, 3);
+        world.drain();
+    }
+
+    /// The worked example TV-D2: two votes each, three needed, and nobody gives in.
+    #[test]
+    fn book_tv_d2_split_votes_without_recall_are_a_dead_end() {
+        let mut world = world(4, &[], Some("no-recall"));
+        split_votes(&mut world);
+        assert!(entered(&world).is_empty());
+        assert!(world.travelling().is_empty() && world.armed().is_empty());
+    }
+
+    /// The same with recall: the smaller stamp wins, then the other.
+    #[test]
+    fn book_tv_d2_split_votes_are_recalled() {
+        let mut world = world(4, &[], None);
+        split_votes(&mut world);
+        assert_eq!(entered(&world), [0]);
+        world.request(0, Request::Release);
+        world.drain();
+        assert_eq!(entered(&world), [0, 1]);
+    }
+
+    /// The same with backoff: who loses patience first gives way.
+    #[test]
+    fn split_votes_end_when_somebody_backs_off() {
+        let mut world = world(4, &[("mode", "backoff")], None);
+        split_votes(&mut world);
+        assert!(entered(&world).is_empty());
+        world.expire(NodeId(0), MajorityTimer::Backoff);
+        world.drain();
+        assert_eq!(entered(&world), [1]);
+        world.request(1, Request::Release);
+        world.drain();
+        assert_eq!(entered(&world), [1, 0]);
+        assert!(world.armed().is_empty());
+    }
+}

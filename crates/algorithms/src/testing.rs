@@ -1,0 +1,264 @@
+//! A small world without time, in which a test drives any protocol by hand.
+//!
+//! Messages wait in their channels until the test delivers them, in order or not; armed timers wait until the test
+//! lets them run out. Everything that was sent, told or rejected is kept for the test to look at.
+
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use conclave_core::{
+    Boot, Chain, Effect, Incarnation, Input, Members, Message, Moment, NodeId, Observer, Process, Protocol,
+    Space, Timing, Transit,
+};
+
+/// A group of processes and what travels between them.
+#[derive(Clone, Debug)]
+pub struct World<P: Protocol, O = ()> {
+    /// Who takes part.
+    pub members: Members,
+    /// The processes, in the order of the members.
+    pub processes: Vec<P>,
+    /// Every message that was ever sent: from, to, what.
+    pub sent: Vec<(NodeId, NodeId, P::Message)>,
+    /// Every event: who was told what.
+    pub events: Vec<(NodeId, P::Event)>,
+    /// Every accusation: by whom, of whom, why.
+    pub rejects: Vec<(NodeId, NodeId, &'static str)>,
+    /// Who watches.
+    pub observer: O,
+    channels: BTreeMap<(NodeId, NodeId), VecDeque<Envelope<P>>>,
+    timers: BTreeSet<(NodeId, P::Timer)>,
+    step: u64,
+    serial: u64,
+    slots: BTreeSet<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Envelope<P: Protocol> {
+    message: P::Message,
+    transit: Transit,
+    chain: Chain,
+}
+
+impl<P: Protocol> World<P> {
+    /// Processes `1, 2, ..., n`, started, watched by nobody.
+    pub fn numbered(n: u32, config: &P::Config) -> Self {
+        Self::new(Members::numbered(n), config, ())
+    }
+}
+
+impl<P: Protocol, O: Observer<P>> World<P, O> {
+    /// These processes, started.
+    pub fn new(members: Members, config: &P::Config, observer: O) -> Self {
+        let boot = |id| {
+            let (timing, life) = (Timing::default(), Incarnation::FIRST);
+            P::boot(Boot { id, members: &members, config, timing, life, saved: None })
+        };
+        let mut world = Self {
+            processes: members.iter().map(boot).collect(),
+            members,
+            sent: Vec::new(),
+            events: Vec::new(),
+            rejects: Vec::new(),
+            observer,
+            channels: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            step: 0,
+            serial: 0,
+            slots: BTreeSet::new(),
+        };
+        for id in world.members.clone().iter() {
+            world.input(id, Input::Start);
+        }
+        world
+    }
+
+    /// A process by its id.
+    pub fn process(&self, id: u32) -> &P {
+        &self.processes[self.at(NodeId(id)).index()]
+    }
+
+    /// The application of a process asks for something.
+    pub fn request(&mut self, id: u32, request: P::Request) {
+        self.input(NodeId(id), Input::Request(request));
+    }
+
+    /// An input that no message caused.
+    pub fn input(&mut self, id: NodeId, input: Input<P>) {
+        let chain = Chain { root: self.step, hops: 0 };
+        self.handle(self.at(id), chain, input);
+    }
+
+    /// Lets an armed timer run out.
+    pub fn expire(&mut self, id: NodeId, timer: P::Timer) {
+        assert!(self.timers.remove(&(id, timer.clone())), "{id} has not armed {timer:?}");
+        self.input(id, Input::Expire(timer));
+    }
+
+    /// Delivers the oldest message between two processes.
+    pub fn deliver(&mut self, from: u32, to: u32) {
+        self.deliver_nth(NodeId(from), NodeId(to), 0);
+    }
+
+    /// Delivers one of the messages between two processes, counted from the oldest.
+    pub fn deliver_nth(&mut self, from: NodeId, to: NodeId, nth: usize) {
+        let channel = self.channels.get_mut(&(from, to));
+        let taken = channel.and_then(|channel| channel.remove(nth));
+        let Envelope { message, transit, chain } = taken.expect("there is a message to deliver");
+        self.slots.remove(&transit.slot);
+        self.observer.deliver(&self.moment(chain), &transit, &message);
+        self.handle(transit.to, chain, Input::Receive { from, message });
+    }
+
+    /// Puts a second copy of a message behind all others of its channel.
+    pub fn duplicate(&mut self, from: NodeId, to: NodeId, nth: usize) {
+        let original = self.channels[&(from, to)][nth].clone();
+        let transit = self.transit(original.transit.from, original.transit.to);
+        self.observer.duplicate(&self.moment(original.chain), &original.transit, &transit);
+        self.channels.entry((from, to)).or_default().push_back(Envelope { transit, ..original });
+    }
+
+    /// Delivers until nothing travels any more, each channel in order.
+    pub fn drain(&mut self) {
+        while let Some((from, to, _)) = self.travelling().first().copied() {
+            self.deliver_nth(from, to, 0);
+        }
+    }
+
+    /// The channels with something in them: from, to, how much.
+    pub fn travelling(&self) -> Vec<(NodeId, NodeId, usize)> {
+        let filled = self.channels.iter().filter(|(_, channel)| !channel.is_empty());
+        filled.map(|((from, to), channel)| (*from, *to, channel.len())).collect()
+    }
+
+    /// The messages on their way.
+    pub fn in_flight(&self) -> impl Iterator<Item = (NodeId, NodeId, &P::Message)> {
+        self.channels
+            .iter()
+            .flat_map(|((from, to), channel)| channel.iter().map(move |e| (*from, *to, &e.message)))
+    }
+
+    /// The timers that are armed.
+    pub fn armed(&self) -> Vec<(NodeId, P::Timer)> {
+        self.timers.iter().cloned().collect()
+    }
+
+    /// What was sent, a line per message: `p1 => p2 Request`.
+    pub fn log(&self) -> Vec<String> {
+        self.sent.iter().map(|(from, to, message)| format!("{from} => {to} {}", message.kind())).collect()
+    }
+
+    /// Every space that a counter of a process or of a message on its way belongs to.
+    pub fn spaces(&mut self) -> BTreeSet<Space> {
+        let mut spaces = BTreeSet::new();
+        self.visit_counters(&mut |space, _| {
+            spaces.insert(space);
+        });
+        spaces
+    }
+
+    /// Moves all counters of one space.
+    pub fn shift(&mut self, space: Space, by: impl Fn(u64) -> u64) {
+        self.visit_counters(&mut |of, value| {
+            if of == space {
+                *value = by(*value);
+            }
+        });
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Space, &mut u64)) {
+        let mut visit = |counter: conclave_core::Counter<'_>| visit(counter.space, counter.value);
+        for process in &mut self.processes {
+            process.visit_counters(&mut visit);
+        }
+        for envelope in self.channels.values_mut().flatten() {
+            envelope.message.visit_counters(&mut visit);
+        }
+    }
+
+    /// How many inputs have been handled.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    fn at(&self, id: NodeId) -> Process {
+        Process { id, place: self.members.position(id).expect("a member") as u32 }
+    }
+
+    fn moment(&self, chain: Chain) -> Moment {
+        Moment { time: self.step, step: self.step, chain }
+    }
+
+    fn transit(&mut self, from: Process, to: Process) -> Transit {
+        let slot = (0..).find(|slot| !self.slots.contains(slot)).expect("a free slot");
+        self.slots.insert(slot);
+        self.serial += 1;
+        Transit { from, to, serial: self.serial, slot }
+    }
+
+    fn handle(&mut self, process: Process, chain: Chain, input: Input<P>) {
+        let at = self.moment(chain);
+        self.observer.input(&at, process, &input);
+        let mut effects: Vec<Effect<P>> = Vec::new();
+        self.processes[process.index()].handle(input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } => self.post(&at, process, to, message),
+                Effect::Emit(event) => {
+                    self.observer.emit(&at, process, &event);
+                    self.events.push((process.id, event));
+                }
+                Effect::Reject { from, why } => {
+                    self.observer.reject(&at, process, from, why);
+                    self.rejects.push((process.id, from, why));
+                }
+                Effect::Arm { timer, .. } => {
+                    self.timers.insert((process.id, timer));
+                }
+                Effect::Disarm(timer) => {
+                    self.timers.remove(&(process.id, timer));
+                }
+                Effect::Save(_) => {}
+            }
+        }
+        self.observer.handled(&at, process, self.processes[process.index()].phase());
+        self.step += 1;
+    }
+
+    fn post(&mut self, at: &Moment, from: Process, to: NodeId, message: P::Message) {
+        assert!(from.id != to, "{} sends {} to itself", from.id, message.kind());
+        let transit = self.transit(from, self.at(to));
+        self.observer.send(at, &transit, &message);
+        self.sent.push((from.id, to, message.clone()));
+        let chain = Chain { root: at.chain.root, hops: at.chain.hops + 1 };
+        self.channels.entry((from.id, to)).or_default().push_back(Envelope { message, transit, chain });
+    }
+}
+
+/// Random numbers that a seed brings back (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// Any number.
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.roll() % n as u64) as usize
+    }
+
+    /// One of these.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+}

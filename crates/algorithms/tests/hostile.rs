@@ -1,0 +1,183 @@
+//! Whatever a peer sends, nobody panics, nobody sends to itself, and nobody's memory grows without bound.
+//!
+//! A group runs as usual, while forged messages arrive from members, strangers and the receiver itself: messages that
+//! were really sent in some run, with their numbers replaced by others. Timers run out at any moment, and the failure
+//! detector says whatever it likes.
+
+extern crate alloc;
+
+mod common;
+
+use common::world::World;
+use common::{Plan, configure, every_setting, run, world};
+use conclave_algorithms::mutex::{Load, Locks, Mutex, Properties, Request};
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{Named, NamedConfig};
+use conclave_core::{Incarnation, Input, Members, NodeId};
+use proptest::prelude::*;
+use serde_json::Value;
+
+/// The most that a process of five writes of itself, however large its numbers.
+const MOST_TEXT: usize = 1_000;
+
+/// One thing that happens; numbers are taken modulo what there is to choose from.
+#[derive(Clone, Debug)]
+enum Move {
+    Ask { who: usize, lock: usize, what: usize },
+    Deliver { which: usize, nth: usize },
+    Forge { from: u32, to: usize, sample: usize, numbers: Vec<u64> },
+    Expire { which: usize },
+    Down { at: usize, peer: u32, life: u32 },
+    Up { at: usize, peer: u32, life: u32 },
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let number = prop_oneof![Just(0), Just(1), Just(u64::MAX), Just(u64::MAX - 1), 0..8u64, any::<u64>()];
+    let numbers = prop::collection::vec(number, 1..6);
+    let one = prop_oneof![
+        3 => (0..5usize, 0..3usize, 0..3usize).prop_map(|(who, lock, what)| Move::Ask { who, lock, what }),
+        4 => (any::<usize>(), any::<usize>()).prop_map(|(which, nth)| Move::Deliver { which, nth }),
+        6 => (0..8u32, 0..5usize, any::<usize>(), numbers)
+            .prop_map(|(from, to, sample, numbers)| Move::Forge { from, to, sample, numbers }),
+        1 => any::<usize>().prop_map(|which| Move::Expire { which }),
+        1 => (0..5usize, 0..8u32, 0..3u32).prop_map(|(at, peer, life)| Move::Down { at, peer, life }),
+        1 => (0..5usize, 0..8u32, 0..3u32).prop_map(|(at, peer, life)| Move::Up { at, peer, life }),
+    ];
+    prop::collection::vec(one, 1..150)
+}
+
+/// Replaces the first numbers and texts of a message by those given; the rest stays as it is.
+fn forge(value: &mut Value, numbers: &mut impl Iterator<Item = u64>) {
+    match value {
+        Value::Number(number) => {
+            if let Some(other) = numbers.next() {
+                *number = other.into();
+            }
+        }
+        Value::String(text) => {
+            if let Some(other) = numbers.next() {
+                *text = format!("lock-{other}");
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| forge(value, numbers)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| forge(value, numbers)),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// What processes of this kind say to each other in a run in which all compete and some give up.
+fn samples<L: Locks>(world: World<L, Properties>, plan: Plan) -> Vec<Value> {
+    let world = run(world, plan);
+    let json = |message: &L::Message| serde_json::to_value(message).expect("a message can be written");
+    world.sent.iter().map(|(_, _, message)| json(message)).collect()
+}
+
+fn besiege<L: Locks>(mut world: World<L>, locks: usize, samples: &[Value], moves: &[Move], bound: usize) {
+    let n = world.members.len();
+    let ids: Vec<NodeId> = world.members.iter().collect();
+    for step in moves {
+        match step {
+            Move::Ask { who, lock, what } => {
+                let request = [Request::Acquire, Request::Release, Request::Cancel][what % 3];
+                world.request(ids[who % n].0, L::ask(lock % locks, request));
+            }
+            Move::Deliver { which, nth } => {
+                let travelling = world.travelling();
+                if let Some((from, to, count)) = travelling.get(which % travelling.len().max(1)) {
+                    world.deliver_nth(*from, *to, nth % count);
+                }
+            }
+            Move::Forge { from, to, sample, numbers } => {
+                let mut value = samples[sample % samples.len()].clone();
+                forge(&mut value, &mut numbers.iter().copied());
+                // Not every number fits an id of a process; what does not is no message.
+                if let Ok(message) = serde_json::from_value(value) {
+                    world.input(ids[to % n], Input::Receive { from: NodeId(*from), message });
+                }
+            }
+            Move::Expire { which } => {
+                let mut armed = world.armed();
+                if !armed.is_empty() {
+                    let (id, timer) = armed.swap_remove(which % armed.len());
+                    world.expire(id, timer);
+                }
+            }
+            Move::Down { at, peer, life } => {
+                let (peer, life) = (NodeId(*peer), Incarnation(*life));
+                world.input(ids[at % n], Input::PeerDown { peer, life });
+            }
+            Move::Up { at, peer, life } => {
+                let (peer, life) = (NodeId(*peer), Incarnation(*life));
+                world.input(ids[at % n], Input::PeerUp { peer, life });
+            }
+        }
+    }
+    for process in &world.processes {
+        let size = format!("{process:?}").len();
+        assert!(size < bound, "a process has grown to {size} characters: {process:?}");
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Siege<'a> {
+    n: u32,
+    moves: &'a [Move],
+}
+
+impl Visitor for Siege<'_> {
+    type Output = ();
+
+    fn mutex<A: Mutex>(self) {
+        let (members, three) = (Members::numbered(self.n), Members::numbered(3));
+        let plan = Plan { cancel_one_in: 4, ..Plan::new(1, Load::Saturated, A::ABOUT.channels) };
+        let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+        for mutant in twins {
+            for given in every_setting(&A::ABOUT) {
+                let Some(config) = configure::<A>(&given, mutant, &members) else { continue };
+                let honest = configure::<A>(&given, None, &three).expect("three fit everything");
+                let samples = samples(world::<A>(&three, &honest), plan);
+                besiege(World::<A>::numbered(self.n, &config), 1, &samples, self.moves, MOST_TEXT);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct NamedSiege<'a> {
+    n: u32,
+    moves: &'a [Move],
+}
+
+impl Visitor for NamedSiege<'_> {
+    type Output = ();
+
+    fn mutex<A: Mutex>(self) {
+        let (members, three) = (Members::numbered(self.n), Members::numbered(3));
+        let plan = Plan { locks: 2, ..Plan::new(1, Load::Saturated, A::ABOUT.channels) };
+        let honest = configure::<A>(&[], None, &three).expect("the defaults fit");
+        let judge = Properties::new::<A>(&honest, &three, 2, None);
+        let samples = samples(World::<Named<A>, _>::new(three, &NamedConfig::new(honest), judge), plan);
+        let config = configure::<A>(&[], None, &members).expect("the defaults fit");
+        let config = NamedConfig::<A>::new(config).with_limit(4);
+        // Four by the peers, three by the application itself.
+        besiege(World::<Named<A>>::numbered(self.n, &config), 3, &samples, self.moves, 8 * MOST_TEXT);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_inputs_are_survived(n in 1..=5u32, moves in moves()) {
+        for about in registry::all() {
+            registry::visit(about.name, Siege { n, moves: &moves });
+        }
+    }
+
+    #[test]
+    fn arbitrary_inputs_are_survived_by_named_locks(n in 1..=5u32, moves in moves()) {
+        for about in registry::all() {
+            registry::visit(about.name, NamedSiege { n, moves: &moves });
+        }
+    }
+}

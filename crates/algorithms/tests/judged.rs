@@ -1,0 +1,156 @@
+//! Random runs: what an algorithm promises holds, what it costs is what its formula says, and every broken twin is
+//! caught by the property that it is said to break.
+
+extern crate alloc;
+
+mod common;
+
+use common::world::World;
+use common::{Plan, configure, every_setting, is_unsafe, run, world};
+use conclave_algorithms::mutex::{Load, Mutex, Properties, Tally};
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{Channels, Named, NamedConfig};
+use conclave_core::Members;
+
+const LOADS: [Load; 3] = [Load::Light, Load::Open, Load::Saturated];
+
+/// Calls the visitor for every algorithm.
+fn for_each<V: Visitor<Output = ()> + Copy>(visitor: V) {
+    for about in registry::all() {
+        registry::visit(about.name, visitor).expect("what the registry lists can be visited");
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Honest;
+
+impl Visitor for Honest {
+    type Output = ();
+
+    fn mutex<A: Mutex>(self) {
+        for given in every_setting(&A::ABOUT) {
+            if is_unsafe(&A::ABOUT, &given) {
+                continue;
+            }
+            for n in 1..=9 {
+                let members = Members::numbered(n);
+                let Some(config) = configure::<A>(&given, None, &members) else { continue };
+                for load in LOADS {
+                    for seed in 0..10 {
+                        let plan = Plan::new(seed, load, A::ABOUT.channels);
+                        let context = format!("{} {given:?} n={n} {plan:?}", A::ABOUT.name);
+                        judge::<A>(&members, &config, plan, &context);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn judge<A: Mutex>(members: &Members, config: &A::Config, plan: Plan, context: &str) {
+    let world = run(world::<A>(members, config), plan);
+    assert_eq!(world.observer.violation(), None, "{context}");
+    let (entries, waited) = (world.observer.entries(), world.observer.waited());
+    assert!(entries.iter().all(|count| *count == u64::from(plan.entries)), "{context}: {entries:?}");
+    let formula = A::formula(config, members, &Tally { load: plan.load, entries: &entries, waited: &waited });
+    assert!(formula.admits(world.sent.len() as u64), "{context}: {} messages, {formula:?}", world.sent.len());
+}
+
+#[test]
+fn promises_and_formulas_hold() {
+    for_each(Honest);
+}
+
+#[derive(Clone, Copy)]
+struct GivingUp;
+
+impl Visitor for GivingUp {
+    type Output = ();
+
+    /// Requests that are given up at any moment break nothing, and leave nobody behind.
+    fn mutex<A: Mutex>(self) {
+        for given in every_setting(&A::ABOUT) {
+            if is_unsafe(&A::ABOUT, &given) {
+                continue;
+            }
+            for n in [2, 3, 4, 7] {
+                let members = Members::numbered(n);
+                let Some(config) = configure::<A>(&given, None, &members) else { continue };
+                // Who needs no order of messages takes second copies, too. The order of causality is judged by when a
+                // message was sent, and a copy does not tell.
+                let copies =
+                    A::ABOUT.channels == Channels::Any && !A::promises(&config, &members).causal_order;
+                for seed in 0..150 {
+                    let load = if seed % 2 == 0 { Load::Open } else { Load::Saturated };
+                    let plan = Plan {
+                        cancel_one_in: 4,
+                        entries: 6,
+                        duplicate_one_in: if copies && seed % 3 == 0 { 5 } else { 0 },
+                        ..Plan::new(seed, load, A::ABOUT.channels)
+                    };
+                    let world = run(world::<A>(&members, &config), plan);
+                    let context = format!("{} {given:?} n={n} {plan:?}", A::ABOUT.name);
+                    assert_eq!(world.observer.violation(), None, "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_can_be_given_up_at_any_moment() {
+    for_each(GivingUp);
+}
+
+#[derive(Clone, Copy)]
+struct Mutants;
+
+impl Visitor for Mutants {
+    type Output = ();
+
+    fn mutex<A: Mutex>(self) {
+        for mutant in A::ABOUT.mutants {
+            let members = Members::numbered(mutant.nodes);
+            let config = configure::<A>(&[], Some(mutant.name), &members).expect("a mutant fits its size");
+            let found = |seed: &u64| {
+                let load = if seed.is_multiple_of(2) { Load::Open } else { Load::Saturated };
+                let world = run(world::<A>(&members, &config), Plan::new(*seed, load, A::ABOUT.channels));
+                world.observer.violation().is_some_and(|violation| violation.property == mutant.breaks)
+            };
+            let caught = (0..300).filter(found).count();
+            assert!(caught >= 5, "{}: {} is caught in {caught} of 300 runs", A::ABOUT.name, mutant.name);
+        }
+    }
+}
+
+#[test]
+fn every_mutant_is_caught() {
+    for_each(Mutants);
+}
+
+#[derive(Clone, Copy)]
+struct Several;
+
+impl Visitor for Several {
+    type Output = ();
+
+    /// Several locks in one process do not disturb each other.
+    fn mutex<A: Mutex>(self) {
+        let members = Members::numbered(3);
+        let config = configure::<A>(&[], None, &members).expect("the defaults fit any group");
+        let named = NamedConfig::<A>::new(config.clone());
+        for seed in 0..20 {
+            let judge = Properties::new::<A>(&config, &members, 3, None);
+            let world: World<Named<A>, Properties> = World::new(members.clone(), &named, judge);
+            let plan = Plan { locks: 3, ..Plan::new(seed, LOADS[seed as usize % 3], A::ABOUT.channels) };
+            let world = run(world, plan);
+            assert_eq!(world.observer.violation(), None, "{} {plan:?}", A::ABOUT.name);
+            assert_eq!(world.observer.entries(), [9, 9, 9]);
+        }
+    }
+}
+
+#[test]
+fn named_locks_keep_the_promises_of_their_algorithm() {
+    for_each(Several);
+}

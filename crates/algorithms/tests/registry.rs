@@ -1,0 +1,158 @@
+//! What the algorithms say of themselves can be relied upon.
+
+extern crate alloc;
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::every_setting;
+use conclave_algorithms::mutex::Mutex;
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
+use conclave_core::Members;
+
+const NAMES: [&str; 6] =
+    ["central", "lamport", "ricart-agrawala", "carvalho-roucairol", "maekawa", "majority"];
+
+#[test]
+fn every_algorithm_is_there_once() {
+    let names: Vec<_> = registry::all().iter().map(|about| about.name).collect();
+    assert_eq!(names, NAMES);
+    for name in NAMES {
+        assert_eq!(registry::find(name).map(|about| about.name), Some(name));
+    }
+    assert!(registry::find("lamprot").is_none());
+}
+
+#[test]
+fn names_and_keys_are_unique_and_words() {
+    let word = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    for about in registry::all() {
+        let keys: BTreeSet<_> = about.settings.iter().map(|setting| setting.key).collect();
+        assert_eq!(keys.len(), about.settings.len(), "{}", about.name);
+        let mutants: BTreeSet<_> = about.mutants.iter().map(|mutant| mutant.name).collect();
+        assert_eq!(mutants.len(), about.mutants.len(), "{}", about.name);
+        assert!(keys.into_iter().chain(mutants).all(word), "{}", about.name);
+    }
+}
+
+#[test]
+fn every_algorithm_has_broken_twins() {
+    for about in registry::all() {
+        assert!(about.mutants.len() >= 2, "{}", about.name);
+        assert!(about.mutants.iter().all(|mutant| mutant.nodes >= 2), "{}", about.name);
+    }
+}
+
+#[test]
+fn defaults_are_declared_and_safe() {
+    for about in registry::all() {
+        for setting in about.settings {
+            assert!(!setting.unsafe_values.contains(&setting.default), "{} {}", about.name, setting.key);
+            if let Values::OneOf(words) = setting.values {
+                assert!(words.contains(&setting.default), "{} {}", about.name, setting.key);
+                assert!(setting.unsafe_values.iter().all(|value| words.contains(value)));
+            }
+        }
+        assert_eq!(Settings::defaults(about).iter().count(), about.settings.len());
+    }
+}
+
+#[test]
+fn nothing_unsafe_goes_live() {
+    for about in registry::all() {
+        for mutant in about.mutants {
+            let refused = Settings::new(about, Arena::Live, [], Some(mutant.name));
+            assert!(matches!(refused, Err(SettingError::Unsafe { .. })), "{} {}", about.name, mutant.name);
+            assert!(Settings::new(about, Arena::Laboratory, [], Some(mutant.name)).is_ok());
+        }
+        for setting in about.settings {
+            for value in setting.unsafe_values {
+                let given = [(setting.key, *value)];
+                let refused = Settings::new(about, Arena::Live, given, None);
+                assert!(matches!(refused, Err(SettingError::Unsafe { .. })), "{} {given:?}", about.name);
+                assert!(Settings::new(about, Arena::Laboratory, given, None).is_ok());
+            }
+        }
+    }
+}
+
+fn refused(about: &'static About, given: &[(&str, &str)], mutant: Option<&str>) -> String {
+    Settings::new(about, Arena::Laboratory, given.iter().copied(), mutant).expect_err("refused").to_string()
+}
+
+#[test]
+fn what_does_not_exist_is_refused_in_a_sentence() {
+    let about = registry::find("majority").expect("listed");
+    assert_eq!(refused(about, &[("quorum", "grid")], None), "majority has no setting 'quorum'; it has: mode");
+    assert_eq!(
+        refused(about, &[("mode", "loud")], None),
+        "mode=loud is not possible; mode is one of: voting, backoff, literal"
+    );
+    assert_eq!(
+        refused(about, &[], Some("tired")),
+        "majority has no mutant 'tired'; it has: no-recall, revote, half-is-enough"
+    );
+    let central = registry::find("central").expect("listed");
+    assert_eq!(
+        refused(central, &[("coordinator", "lowest")], None),
+        "coordinator=lowest is not possible; coordinator is the id of a process, or 'highest'"
+    );
+}
+
+/// Every declared value and every mutant, in groups of every small size.
+struct Configures;
+
+impl Visitor for Configures {
+    type Output = ();
+
+    fn mutex<A: Mutex>(self) {
+        for n in 1..=16 {
+            let members = Members::numbered(n);
+            let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+            for mutant in twins {
+                for given in every_setting(&A::ABOUT) {
+                    let settings = Settings::new(&A::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
+                    let config = A::configure(&settings.expect("declared"), &members);
+                    let no_plane = given.contains(&("quorum", "plane")) && ![3, 7, 13].contains(&n);
+                    match config {
+                        Ok(_) => assert!(!no_plane, "{given:?} n={n}"),
+                        Err(SettingError::Unfit(why)) => {
+                            assert!(no_plane, "{} {given:?}: {why}", A::ABOUT.name)
+                        }
+                        Err(other) => panic!("{}: {other}", A::ABOUT.name),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_setting_can_be_had() {
+    for name in NAMES {
+        registry::visit(name, Configures).expect("listed");
+    }
+}
+
+/// A visitor is called with the algorithm that was named.
+struct Title;
+
+impl Visitor for Title {
+    type Output = &'static str;
+
+    fn mutex<A: Mutex>(self) -> &'static str {
+        <A as Algorithm>::ABOUT.title
+    }
+}
+
+#[test]
+fn a_visitor_meets_the_one_that_was_named() {
+    for about in registry::all() {
+        assert_eq!(registry::visit(about.name, Title), Some(about.title));
+    }
+    assert_eq!(registry::visit("nobody", Title), None);
+}

@@ -1,0 +1,60 @@
+//! How fast the simulator is, against a bare hand-written loop for the same algorithm.
+//!
+//! Ricart–Agrawala, n = 10, saturated: every process asks again as soon as it is out. The simulator runs with properties,
+//! metrics and digest on. Elements are messages, so the rates can be compared.
+
+use std::collections::BTreeMap;
+
+use conclave_algorithms::mutex::RicartAgrawala;
+use conclave_algorithms::{Algorithm, Settings};
+use conclave_core::{Members, NodeId};
+use conclave_sim::span::Span;
+use conclave_sim::{Plan, simulate};
+use conclave_trace::Header;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+mod bare;
+
+const N: u32 = 10;
+const ENTRIES_EACH: u64 = 2_000;
+const MESSAGES: u64 = ENTRIES_EACH * N as u64 * 2 * (N as u64 - 1);
+
+fn simulated(record: bool, seed: u64) -> u64 {
+    let members = Members::numbered(N);
+    let settings = Settings::defaults(&RicartAgrawala::ABOUT);
+    let config = RicartAgrawala::configure(&settings, &members).expect("the defaults fit");
+    let plan = Plan {
+        seed,
+        entries: ENTRIES_EACH,
+        delay: Span::Uniform(1, 1_000),
+        hold: Some(Span::Constant(1_000)),
+        ..Plan::new(members)
+    };
+    let header = Header {
+        algorithm: RicartAgrawala::ABOUT.name.into(),
+        nodes: (1..=N).map(NodeId).collect(),
+        settings: BTreeMap::new(),
+        mutant: None,
+        channels: "any".into(),
+        locks: 1,
+        seed: Some(seed),
+    };
+    let outcome = simulate::<RicartAgrawala>(&config, &plan, header, record);
+    assert!(outcome.report.all_held() && outcome.report.messages == MESSAGES);
+    outcome.report.messages
+}
+
+fn throughput(c: &mut Criterion) {
+    let mut group = c.benchmark_group("ricart-agrawala n=10 saturated");
+    group.throughput(Throughput::Elements(MESSAGES)).sample_size(20);
+    group.bench_function("bare loop, binary heap", |b| b.iter(|| bare::run(N as usize, ENTRIES_EACH * u64::from(N), 1)));
+    group.bench_function("bare loop, calendar queue", |b| {
+        b.iter(|| bare::run_calendar(N as usize, ENTRIES_EACH * u64::from(N), 1));
+    });
+    group.bench_function("simulator", |b| b.iter(|| simulated(false, 1)));
+    group.bench_function("simulator, recording in memory", |b| b.iter(|| simulated(true, 1)));
+    group.finish();
+}
+
+criterion_group!(benches, throughput);
+criterion_main!(benches);

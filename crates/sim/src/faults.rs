@@ -1,0 +1,320 @@
+//! What may go wrong in a run.
+
+use core::fmt::{Display, Formatter};
+use core::str::FromStr;
+
+use conclave_core::{Members, NodeId, NodeSet};
+
+use crate::rng::Chance;
+use crate::span::{Span, parse_time, show_time};
+
+/// Everything that shall go wrong in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// How likely a message is lost.
+    pub loss: Chance,
+    /// How likely a message is carried twice.
+    pub duplicate: Chance,
+    /// Crashes.
+    pub crashes: Vec<Crash>,
+    /// Pauses.
+    pub pauses: Vec<Pause>,
+    /// Partitions of the network.
+    pub partitions: Vec<Partition>,
+    /// What the processes are told about each other's crashes.
+    pub detector: Detector,
+    /// When the faults that happen by chance stop; if not given, when the run comes to rest.
+    pub until: Option<u64>,
+}
+
+impl Faults {
+    /// Whether anything at all can go wrong.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let chances = self.loss.is_possible() || self.duplicate.is_possible() || self.detector.is_wrong();
+        !chances && self.crashes.is_empty() && self.pauses.is_empty() && self.partitions.is_empty()
+    }
+
+    /// Every process named by a fault, with the fault as it was written.
+    pub fn named(&self) -> impl Iterator<Item = (NodeId, String)> + '_ {
+        let crashes = self.crashes.iter().map(|crash| (crash.process, crash.to_string()));
+        let pauses = self.pauses.iter().map(|pause| (pause.process, pause.to_string()));
+        let sides = self.partitions.iter().flat_map(|cut| {
+            cut.sides.iter().flat_map(NodeSet::iter).map(|process| (process, cut.to_string()))
+        });
+        crashes.chain(pauses).chain(sides)
+    }
+}
+
+/// A process crashes and, perhaps, starts anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// Who.
+    pub process: NodeId,
+    /// When.
+    pub at: u64,
+    /// When it is up again, if ever.
+    pub restart: Option<u64>,
+    /// Whether it has also lost what it saved.
+    pub amnesia: bool,
+}
+
+/// A process does nothing for a while; what it is sent waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Who.
+    pub process: NodeId,
+    /// From when.
+    pub from: u64,
+    /// Until when.
+    pub until: u64,
+}
+
+/// The network is cut for a while: what is sent across is lost, or held until the cut is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// The sides; who is on none of them hears everyone.
+    pub sides: Vec<NodeSet>,
+    /// Whether only messages from an earlier to a later side are stopped.
+    pub one_way: bool,
+    /// Whether messages are held, not lost.
+    pub hold: bool,
+    /// From when.
+    pub from: u64,
+    /// Until when.
+    pub until: u64,
+}
+
+impl Partition {
+    /// Whether it stops a message.
+    #[must_use]
+    pub fn stops(&self, from: NodeId, to: NodeId) -> bool {
+        let side = |id| self.sides.iter().position(|side| side.contains(id));
+        match (side(from), side(to)) {
+            (Some(from), Some(to)) if self.one_way => from < to,
+            (Some(from), Some(to)) => from != to,
+            _ => false,
+        }
+    }
+
+    /// The cut without its times: `1,2/3`.
+    #[must_use]
+    pub fn cut(&self) -> String {
+        let side = |side: &NodeSet| {
+            side.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",")
+        };
+        let sides: Vec<_> = self.sides.iter().map(side).collect();
+        sides.join(if self.one_way { ">" } else { "/" })
+    }
+}
+
+/// The failure detector that every process has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detector {
+    /// It says nothing.
+    #[default]
+    None,
+    /// It reports every crash, and nothing else, after this time.
+    After(Span),
+    /// It also suspects the living, now and then.
+    Wrong {
+        /// After what time it reports a crash.
+        latency: Span,
+        /// How long it is between two wrong suspicions, anywhere in the group.
+        every: Span,
+        /// How long a wrong suspicion lasts.
+        lasting: Span,
+    },
+}
+
+impl Detector {
+    /// How long it takes to report a crash.
+    #[must_use]
+    pub fn latency(&self) -> Option<Span> {
+        match self {
+            Self::None => None,
+            Self::After(latency) | Self::Wrong { latency, .. } => Some(*latency),
+        }
+    }
+
+    fn is_wrong(&self) -> bool {
+        matches!(self, Self::Wrong { .. })
+    }
+}
+
+/// `3@100`, `3@100..200`, `3@100..200:amnesia`.
+impl FromStr for Crash {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: String| format!("'{text}' is not a crash ({why}); write NODE@T, NODE@T..T or NODE@T..T:amnesia");
+        let (rest, amnesia) = match text.split_once(':') {
+            None => (text, false),
+            Some((rest, "amnesia")) => (rest, true),
+            Some((_, word)) => return Err(wrong(format!("'{word}' is not 'amnesia'"))),
+        };
+        let (process, times) = rest.split_once('@').ok_or_else(|| wrong("it has no @".into()))?;
+        let process = parse_process(process).map_err(wrong)?;
+        let (at, restart) = match times.split_once("..") {
+            None => (parse_time(times).map_err(wrong)?, None),
+            Some(_) => parse_interval(times).map(|(from, until)| (from, Some(until))).map_err(wrong)?,
+        };
+        if amnesia && restart.is_none() {
+            return Err(wrong("only a process that starts again can have forgotten something".into()));
+        }
+        Ok(Self { process, at, restart, amnesia })
+    }
+}
+
+impl Display for Crash {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}@{}", self.process.0, show_time(self.at))?;
+        if let Some(restart) = self.restart {
+            write!(f, "..{}", show_time(restart))?;
+        }
+        f.write_str(if self.amnesia { ":amnesia" } else { "" })
+    }
+}
+
+/// `3@100..200`.
+impl FromStr for Pause {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: String| format!("'{text}' is not a pause ({why}); write NODE@T..T");
+        let (process, times) = text.split_once('@').ok_or_else(|| wrong("it has no @".into()))?;
+        let process = parse_process(process).map_err(wrong)?;
+        let (from, until) = parse_interval(times).map_err(wrong)?;
+        Ok(Self { process, from, until })
+    }
+}
+
+impl Display for Pause {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}@{}..{}", self.process.0, show_time(self.from), show_time(self.until))
+    }
+}
+
+/// `1,2/3@100..200`; `1,2>3@100..200` stops one direction only; `:hold` at the end holds messages back.
+impl FromStr for Partition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: String| format!("'{text}' is not a partition ({why}); write 1,2/3@T..T or 1,2>3@T..T, perhaps with :hold");
+        let (rest, hold) = match text.split_once(':') {
+            None => (text, false),
+            Some((rest, "hold")) => (rest, true),
+            Some((_, word)) => return Err(wrong(format!("'{word}' is not 'hold'"))),
+        };
+        let (cut, times) = rest.split_once('@').ok_or_else(|| wrong("it has no @".into()))?;
+        let one_way = cut.contains('>');
+        let mut sides = Vec::new();
+        let mut all = NodeSet::new();
+        for side in cut.split(if one_way { '>' } else { '/' }) {
+            let mut members = NodeSet::new();
+            for id in side.split(',') {
+                let id = parse_process(id).map_err(wrong)?;
+                if !all.insert(id) {
+                    return Err(wrong(format!("process {} is named twice", id.0)));
+                }
+                members.insert(id);
+            }
+            sides.push(members);
+        }
+        if sides.len() < 2 {
+            return Err(wrong("it needs at least two sides".into()));
+        }
+        let (from, until) = parse_interval(times).map_err(wrong)?;
+        Ok(Self { sides, one_way, hold, from, until })
+    }
+}
+
+impl Display for Partition {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}@{}..{}", self.cut(), show_time(self.from), show_time(self.until))?;
+        f.write_str(if self.hold { ":hold" } else { "" })
+    }
+}
+
+/// `none`, `perfect`, `late:50` (a crash is reported after that time), `wrong:200` (a wrong suspicion about every
+/// 200 ms).
+impl FromStr for Detector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("'{text}' is not a failure detector{why}; write none, perfect, late:SPAN or wrong:SPAN");
+        match text.split_once(':') {
+            None if text == "none" => Ok(Self::None),
+            None if text == "perfect" => Ok(Self::After(Span::Constant(0))),
+            Some(("late", span)) => Ok(Self::After(span.parse()?)),
+            Some(("wrong", span)) => {
+                let every: Span = span.parse()?;
+                if every.mean() == 0 {
+                    return Err(wrong(" (it cannot be wrong all the time)"));
+                }
+                Ok(Self::Wrong { latency: Span::Constant(0), every, lasting: every })
+            }
+            _ => Err(wrong("")),
+        }
+    }
+}
+
+/// The id of a process: `3` or `p3`; at most a million, so that a typing error does not ask for a huge table.
+fn parse_process(text: &str) -> Result<NodeId, String> {
+    let digits = text.strip_prefix('p').unwrap_or(text);
+    let id = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
+    id.filter(|id| *id <= 100_000_000).map(NodeId).ok_or_else(|| format!("'{text}' is not the id of a process"))
+}
+
+fn parse_interval(text: &str) -> Result<(u64, u64), String> {
+    let (from, until) = text.split_once("..").ok_or_else(|| format!("'{text}' is not an interval T..T"))?;
+    let (from, until) = (parse_time(from)?, parse_time(until)?);
+    if from >= until {
+        return Err(format!("{text} ends before it begins"));
+    }
+    Ok((from, until))
+}
+
+/// The first process named by a fault that does not exist.
+#[must_use]
+pub fn stranger(faults: &Faults, members: &Members) -> Option<(NodeId, String)> {
+    faults.named().find(|(process, _)| !members.contains(*process))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_and_written_alike() {
+        for text in ["3@100", "3@100..200", "3@1..2s:amnesia"] {
+            assert_eq!(text.parse::<Crash>().unwrap().to_string(), text);
+        }
+        assert_eq!("p3@1..2".parse::<Pause>().unwrap().to_string(), "3@1..2");
+        for text in ["1,2/3@100..200", "1>2,3@0..5:hold", "1/2/3@1..2"] {
+            assert_eq!(text.parse::<Partition>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn malformed_faults_are_refused() {
+        for wrong in ["", "3", "@5", "3@", "x@5", "3@5..", "3@9..5", "3@5:amnesia", "3@5..6:forget", "-1@5"] {
+            assert!(wrong.parse::<Crash>().is_err(), "{wrong}");
+        }
+        for wrong in ["", "1/2", "1@1..2", "1,1/2@1..2", "1/@1..2", "1/2@5", "1/2@5..5", "1/2@1..2:x"] {
+            assert!(wrong.parse::<Partition>().is_err(), "{wrong}");
+        }
+        for wrong in ["", "late", "late:", "wrong:0", "sometimes"] {
+            assert!(wrong.parse::<Detector>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_partition_stops_what_crosses_it() {
+        let both: Partition = "1,2/3@0..1".parse().unwrap();
+        let one: Partition = "1,2>3@0..1".parse().unwrap();
+        let stops = |cut: &Partition, a, b| cut.stops(NodeId(a), NodeId(b));
+        assert!(stops(&both, 1, 3) && stops(&both, 3, 2) && !stops(&both, 1, 2) && !stops(&both, 4, 3));
+        assert!(stops(&one, 1, 3) && !stops(&one, 3, 1));
+    }
+}

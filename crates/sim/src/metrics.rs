@@ -1,0 +1,197 @@
+//! What a run cost.
+
+use conclave_algorithms::mutex::{self, Locks};
+use conclave_core::{Input, Message, Moment, Observer, Process, Transit};
+
+/// Counts messages and measures times, from what the driver sees.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    kinds: Vec<Kind>,
+    /// Messages sent or received, by process.
+    load: Vec<u64>,
+    locks: Vec<LockTimes>,
+    /// Request to entry.
+    pub client_delay: Timed,
+    /// Exit to the next entry, while somebody else waits.
+    pub sync_delay: Timed,
+    /// Request to exit.
+    pub response: Timed,
+    /// Inputs handled.
+    pub events: u64,
+    /// Messages lost.
+    pub dropped: u64,
+    /// Copies made by the network.
+    pub duplicated: u64,
+}
+
+/// How many messages of a kind were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The kind.
+    pub name: &'static str,
+    /// Whether it is counted apart from the algorithm's own.
+    pub overhead: bool,
+    /// How many.
+    pub count: u64,
+}
+
+/// Times of one sort, summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timed {
+    /// How many.
+    pub count: u64,
+    /// Their sum in microseconds.
+    pub sum: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl Timed {
+    fn add(&mut self, span: u64) {
+        self.count += 1;
+        self.sum += span;
+        self.max = self.max.max(span);
+    }
+
+    /// The mean in microseconds, if there was any.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct LockTimes {
+    /// When each process asked, if it waits or is inside.
+    asked: Vec<Option<u64>>,
+    waiting: u64,
+    /// When the last holder left, if others were waiting then.
+    left: Option<u64>,
+}
+
+impl Metrics {
+    /// Of a run of `n` processes on this many locks.
+    #[must_use]
+    pub fn new(n: usize, locks: usize) -> Self {
+        let lock = LockTimes { asked: vec![None; n], waiting: 0, left: None };
+        Self {
+            kinds: Vec::new(),
+            load: vec![0; n],
+            locks: vec![lock; locks],
+            client_delay: Timed::default(),
+            sync_delay: Timed::default(),
+            response: Timed::default(),
+            events: 0,
+            dropped: 0,
+            duplicated: 0,
+        }
+    }
+
+    /// Messages by kind, in order of first appearance.
+    #[must_use]
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// The algorithm's own messages.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.kinds.iter().filter(|kind| !kind.overhead).map(|kind| kind.count).sum()
+    }
+
+    /// The other messages.
+    #[must_use]
+    pub fn overhead_messages(&self) -> u64 {
+        self.kinds.iter().filter(|kind| kind.overhead).map(|kind| kind.count).sum()
+    }
+
+    /// Messages sent or received by each process.
+    #[must_use]
+    pub fn load(&self) -> &[u64] {
+        &self.load
+    }
+
+    #[inline(always)]
+    fn count(&mut self, name: &'static str, overhead: bool) {
+        // Few kinds: looking through them costs less than any table.
+        match self.kinds.iter_mut().find(|kind| core::ptr::eq(kind.name, name) || kind.name == name) {
+            Some(kind) => kind.count += 1,
+            None => self.kinds.push(Kind { name, overhead, count: 1 }),
+        }
+    }
+
+    fn asked(&mut self, at: &Moment, process: Process, lock: usize, request: mutex::Request) {
+        let times = &mut self.locks[lock];
+        let asked = &mut times.asked[process.index()];
+        match request {
+            mutex::Request::Acquire if asked.is_none() => {
+                *asked = Some(at.time);
+                times.waiting += 1;
+            }
+            mutex::Request::Acquire => {}
+            mutex::Request::Release => {
+                if let Some(since) = asked.take() {
+                    self.response.add(at.time - since);
+                    times.left = (times.waiting > 0).then_some(at.time);
+                }
+            }
+            mutex::Request::Cancel => times.waiting -= u64::from(asked.take().is_some()),
+        }
+    }
+
+    fn granted(&mut self, at: &Moment, process: Process, lock: usize) {
+        let times = &mut self.locks[lock];
+        times.waiting = times.waiting.saturating_sub(1);
+        if let Some(since) = times.asked[process.index()] {
+            self.client_delay.add(at.time - since);
+        }
+        if let Some(left) = times.left.take() {
+            self.sync_delay.add(at.time - left);
+        }
+    }
+}
+
+impl<P: Locks> Observer<P> for Metrics {
+    #[inline(always)]
+    fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
+        self.events += 1;
+        if let Input::Request(request) = input {
+            let (lock, request) = P::asked(request);
+            self.asked(at, process, lock, request);
+        }
+    }
+
+    #[inline(always)]
+    fn send(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
+        self.count(message.kind(), message.is_overhead());
+        self.load[transit.from.index()] += 1;
+    }
+
+    #[inline(always)]
+    fn deliver(&mut self, _at: &Moment, transit: &Transit, _message: &P::Message) {
+        self.load[transit.to.index()] += 1;
+    }
+
+    fn drop(&mut self, _at: &Moment, _transit: &Transit, _message: &P::Message) {
+        self.dropped += 1;
+    }
+
+    fn duplicate(&mut self, _at: &Moment, _transit: &Transit, _copy: &Transit) {
+        self.duplicated += 1;
+    }
+
+    #[inline(always)]
+    fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
+        if let (lock, mutex::Event::Granted { .. }) = P::told(event) {
+            self.granted(at, process, lock);
+        }
+    }
+
+    fn crash(&mut self, _at: &Moment, process: Process) {
+        for times in &mut self.locks {
+            if times.asked[process.index()].take().is_some() {
+                times.waiting = times.waiting.saturating_sub(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Records a run in memory; text, JSON and stamps are made when the trace is asked for.
+
+use std::collections::BTreeMap;
+
+use conclave_algorithms::mutex::{self, Locks};
+use conclave_core::{
+    Disturbance, Incarnation, Input, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
+};
+use conclave_trace::{Carried, Header, Record, Trace, What, fields_of, message_text};
+
+/// Writes down everything that happens.
+#[derive(Clone, Debug)]
+pub struct Recorder<P: Protocol> {
+    entries: Vec<Entry<P>>,
+    /// By slot of a message on its way: the entry of its send.
+    sends: Vec<u32>,
+    /// The entry of the input that is being handled.
+    input: u32,
+    /// The entry of the delivery that comes before the next input.
+    delivery: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<P: Protocol> {
+    time: u64,
+    /// The place of the process; `NOBODY` for what concerns the network.
+    process: u32,
+    cause: u32,
+    phase: Option<Phase>,
+    what: Raw<P>,
+}
+
+#[derive(Clone, Debug)]
+enum Raw<P: Protocol> {
+    Start,
+    Request(P::Request),
+    Timer(P::Timer),
+    Suspect(NodeId),
+    Trust(NodeId),
+    Send { to: u32, message: P::Message },
+    /// The message is that of the send that caused it.
+    Deliver,
+    Drop,
+    Duplicate,
+    Emit(P::Event),
+    Reject(NodeId, &'static str),
+    Crash,
+    Restart(Incarnation, bool),
+    Pause,
+    Resume,
+    Cut(String),
+    Mend(String),
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<P: Protocol> Recorder<P> {
+    /// Of a run in which nothing has happened.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { entries: Vec::new(), sends: Vec::new(), input: NONE, delivery: None }
+    }
+
+    fn add(&mut self, at: &Moment, process: usize, cause: u32, what: Raw<P>) -> u32 {
+        let id = self.entries.len() as u32;
+        self.entries.push(Entry { time: at.time, process: process as u32, cause, phase: None, what });
+        id
+    }
+
+    fn sent(&mut self, slot: u32, entry: u32) {
+        let slot = slot as usize;
+        if self.sends.len() <= slot {
+            self.sends.resize(slot + 1, NONE);
+        }
+        self.sends[slot] = entry;
+    }
+}
+
+impl<P: Protocol> Default for Recorder<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Protocol> Observer<P> for Recorder<P> {
+    #[inline]
+    fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
+        let what = match input {
+            Input::Start => Raw::Start,
+            Input::Receive { .. } => {
+                self.input = self.delivery.take().expect("a message is delivered before it is handled");
+                return;
+            }
+            Input::Expire(timer) => Raw::Timer(timer.clone()),
+            Input::Request(request) => Raw::Request(request.clone()),
+            Input::PeerDown { peer, .. } => Raw::Suspect(*peer),
+            Input::PeerUp { peer, .. } => Raw::Trust(*peer),
+        };
+        self.input = self.add(at, process.index(), NONE, what);
+    }
+
+    #[inline]
+    fn send(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        let what = Raw::Send { to: transit.to.place, message: message.clone() };
+        let entry = self.add(at, transit.from.index(), self.input, what);
+        self.sent(transit.slot, entry);
+    }
+
+    #[inline]
+    fn deliver(&mut self, at: &Moment, transit: &Transit, _message: &P::Message) {
+        let cause = self.sends[transit.slot as usize];
+        self.delivery = Some(self.add(at, transit.to.index(), cause, Raw::Deliver));
+    }
+
+    fn drop(&mut self, at: &Moment, transit: &Transit, _message: &P::Message) {
+        let cause = self.sends[transit.slot as usize];
+        self.add(at, transit.to.index(), cause, Raw::Drop);
+    }
+
+    fn duplicate(&mut self, at: &Moment, transit: &Transit, copy: &Transit) {
+        let cause = self.sends[transit.slot as usize];
+        self.add(at, transit.from.index(), cause, Raw::Duplicate);
+        self.sent(copy.slot, cause);
+    }
+
+    fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
+        self.add(at, process.index(), self.input, Raw::Emit(event.clone()));
+    }
+
+    fn reject(&mut self, at: &Moment, process: Process, from: NodeId, why: &'static str) {
+        self.add(at, process.index(), self.input, Raw::Reject(from, why));
+    }
+
+    #[inline]
+    fn handled(&mut self, _at: &Moment, _process: Process, phase: Phase) {
+        self.entries[self.input as usize].phase = Some(phase);
+    }
+
+    fn crash(&mut self, at: &Moment, process: Process) {
+        self.add(at, process.index(), NONE, Raw::Crash);
+    }
+
+    fn restart(&mut self, at: &Moment, process: Process, life: Incarnation, durable: bool) {
+        self.add(at, process.index(), NONE, Raw::Restart(life, durable));
+    }
+
+    fn disturb(&mut self, at: &Moment, what: &Disturbance) {
+        let (process, what) = match what {
+            Disturbance::Pause(process) => (process.index(), Raw::Pause),
+            Disturbance::Resume(process) => (process.index(), Raw::Resume),
+            Disturbance::Cut(cut) => (NONE as usize, Raw::Cut(cut.clone())),
+            Disturbance::Mend(cut) => (NONE as usize, Raw::Mend(cut.clone())),
+        };
+        self.add(at, process, NONE, what);
+    }
+}
+
+impl<P: Locks> Recorder<P> {
+    /// The trace of all that was recorded.
+    #[must_use]
+    pub fn trace(&self, header: Header) -> Trace {
+        let mut export = Export { nodes: &header.nodes, nth: BTreeMap::new(), carried: BTreeMap::new() };
+        let mut phases = vec![Phase::IDLE.name; header.nodes.len()];
+        let mut records = Vec::with_capacity(self.entries.len());
+        for (id, entry) in self.entries.iter().enumerate() {
+            let what = export.what(id as u32, entry);
+            let phase = phases.get_mut(entry.process as usize);
+            let phase = phase.map(|last| {
+                *last = entry.phase.map_or(*last, |phase| phase.name);
+                *last
+            });
+            records.push(Record {
+                id: id as u64,
+                time: entry.time,
+                process: header.nodes.get(entry.process as usize).copied(),
+                what,
+                phase: phase.unwrap_or("").to_string(),
+                cause: (entry.cause != NONE).then_some(u64::from(entry.cause)),
+                lamport: 0,
+                vector: None,
+            });
+        }
+        let mut trace = Trace { header, records };
+        // Vectors are as long as the group is large: only where somebody may want to read them.
+        let vectors = trace.header.nodes.len() <= 64;
+        trace.stamp(vectors);
+        trace
+    }
+}
+
+/// Turns entries into records.
+struct Export<'a> {
+    nodes: &'a [NodeId],
+    /// Messages so far, by channel.
+    nth: BTreeMap<(u32, u32), u64>,
+    /// Messages by the entry of their send.
+    carried: BTreeMap<u32, Carried>,
+}
+
+impl Export<'_> {
+    fn what<P: Locks>(&mut self, id: u32, entry: &Entry<P>) -> What {
+        match &entry.what {
+            Raw::Start => What::Start,
+            Raw::Request(request) => {
+                let (lock, request) = P::asked(request);
+                What::Request { request: request_word(request).into(), lock }
+            }
+            Raw::Timer(timer) => What::Timer { timer: format!("{timer:?}") },
+            Raw::Suspect(peer) => What::Suspect { peer: *peer },
+            Raw::Trust(peer) => What::Trust { peer: *peer },
+            Raw::Send { to, message } => {
+                let nth = self.nth.entry((entry.process, *to)).or_insert(0);
+                *nth += 1;
+                let carried = Carried {
+                    from: self.nodes[entry.process as usize],
+                    to: self.nodes[*to as usize],
+                    message: message.kind().to_string(),
+                    text: message_text(message.kind(), message),
+                    fields: fields_of(serde_json::to_value(message).unwrap_or_default()),
+                    overhead: message.is_overhead(),
+                    nth: *nth,
+                };
+                self.carried.insert(id, carried.clone());
+                What::Send(carried)
+            }
+            Raw::Deliver => What::Deliver(self.carried[&entry.cause].clone()),
+            Raw::Drop => What::Drop(self.carried[&entry.cause].clone()),
+            Raw::Duplicate => What::Duplicate(self.carried[&entry.cause].clone()),
+            Raw::Emit(event) => {
+                let (lock, event) = P::told(event);
+                let (event, fence) = event_words(event);
+                What::Event { event, fence, lock }
+            }
+            Raw::Reject(peer, why) => What::Reject { peer: *peer, why: (*why).to_string() },
+            Raw::Crash => What::Crash,
+            Raw::Restart(life, durable) => What::Restart { life: life.0, durable: *durable },
+            Raw::Pause => What::Pause,
+            Raw::Resume => What::Resume,
+            Raw::Cut(cut) => What::Partition { cut: cut.clone() },
+            Raw::Mend(cut) => What::Heal { cut: cut.clone() },
+        }
+    }
+}
+
+/// A request as scripts and traces write it.
+#[must_use]
+pub fn request_word(request: mutex::Request) -> &'static str {
+    match request {
+        mutex::Request::Acquire => "acquire",
+        mutex::Request::Release => "release",
+        mutex::Request::Cancel => "cancel",
+    }
+}
+
+/// An event in words, and the fence that came with it.
+fn event_words(event: &mutex::Event) -> (String, String) {
+    match event {
+        mutex::Event::Granted { fence } => ("granted".to_string(), fence.to_string()),
+        mutex::Event::Refused(request) => (format!("refused {}", request_word(*request)), String::new()),
+    }
+}
+
+/// An event as a script writes it.
+pub(crate) fn event_text<P: Locks>(event: &P::Event) -> String {
+    let (lock, event) = P::told(event);
+    let (event, fence) = event_words(event);
+    let mut text = event;
+    if lock > 0 {
+        text.push_str(&format!(" lock {lock}"));
+    }
+    if !fence.is_empty() {
+        text.push_str(&format!(" {fence}"));
+    }
+    text
+}

@@ -1,0 +1,294 @@
+//! A world driven by hand: every delivery, timer and fault is a command.
+//!
+//! Scripts are played here, and failing runs are made shorter here.
+
+use std::collections::BTreeMap;
+
+use conclave_algorithms::mutex::{self, Ending, Locks, Properties};
+use conclave_core::{After, Input, Members, Message, NodeId, Observer, Process, Protocol, Timing, Transit};
+use conclave_trace::{Carry, Command, Which};
+
+use crate::world::{Fate, Host, World};
+
+/// Virtual time between two commands, so that a drawing has room.
+const TICK: u64 = 1_000;
+
+/// A world driven by hand, with the properties of mutual exclusion and whoever else watches.
+pub struct Stage<L: Locks, R> {
+    world: World<L>,
+    hand: Hand<L>,
+    watch: (Properties, R),
+    started: bool,
+}
+
+/// Keeps what is on its way until somebody says what becomes of it.
+struct Hand<P: Protocol> {
+    fifo: bool,
+    channels: BTreeMap<(usize, usize), Channel>,
+    timers: Vec<Vec<P::Timer>>,
+    /// The number of the message that is being copied.
+    copying: Option<u64>,
+}
+
+/// The messages on their way from one process to another, oldest first.
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    sent: u64,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    nth: u64,
+    slot: u32,
+    serial: u64,
+}
+
+impl<L: Locks, R: Observer<L>> Stage<L, R> {
+    /// Boots the processes; they are started by the first command that is not a crash.
+    #[must_use]
+    pub fn new(members: Members, config: L::Config, fifo: bool, properties: Properties, observer: R) -> Self {
+        let n = members.len();
+        Self {
+            world: World::new(members, config, Timing::default()),
+            hand: Hand {
+                fifo,
+                channels: BTreeMap::new(),
+                timers: (0..n).map(|_| Vec::new()).collect(),
+                copying: None,
+            },
+            watch: (properties, observer),
+            started: false,
+        }
+    }
+
+    /// The properties as they stand.
+    #[must_use]
+    pub fn properties(&self) -> &Properties {
+        &self.watch.0
+    }
+
+    /// Whoever else watches.
+    pub fn observer(&mut self) -> &mut R {
+        &mut self.watch.1
+    }
+
+    /// The processes.
+    #[must_use]
+    pub fn world(&self) -> &World<L> {
+        &self.world
+    }
+
+    /// Whether nothing can happen any more unless an application asks for something.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.world.travelling() == 0 && self.hand.timers.iter().all(Vec::is_empty)
+    }
+
+    /// Carries out one command.
+    ///
+    /// # Errors
+    /// If it is not possible at this moment; then nothing has changed.
+    pub fn apply(&mut self, command: &Command) -> Result<(), String> {
+        if !self.started && !matches!(command, Command::Crash(_) | Command::Run(_)) {
+            self.started = true;
+            for index in 0..self.world.members().len() {
+                if self.world.is_up(index) {
+                    self.world.input(index, Input::Start, &mut self.hand, &mut self.watch);
+                }
+            }
+        }
+        let result = self.carry_out(command);
+        self.world.time += TICK;
+        result
+    }
+
+    fn carry_out(&mut self, command: &Command) -> Result<(), String> {
+        match command {
+            Command::Run(_) | Command::Show(_) => Ok(()),
+            Command::Ask { process, request, lock } => {
+                let index = self.up(*process)?;
+                let request = match request.as_str() {
+                    "acquire" => mutex::Request::Acquire,
+                    "release" => mutex::Request::Release,
+                    "cancel" => mutex::Request::Cancel,
+                    other => return Err(format!("a lock knows no request '{other}'")),
+                };
+                self.input(index, Input::Request(L::ask(*lock, request)));
+                Ok(())
+            }
+            Command::Carry { what, from, to, which } => self.carry(*what, *from, *to, which),
+            Command::Settle => self.settle(),
+            Command::Timer { process, timer } => {
+                let index = self.up(*process)?;
+                let timer = self.hand.take_timer(index, timer).map_err(|armed| {
+                    format!("{process} has no timer {timer} armed; it has: {armed}")
+                })?;
+                self.input(index, Input::Expire(timer));
+                Ok(())
+            }
+            Command::Crash(process) => {
+                let index = self.up(*process)?;
+                self.hand.timers[index].clear();
+                self.world.crash(index, &mut self.watch);
+                Ok(())
+            }
+            Command::Restart { process, amnesia } => {
+                let index = self.find(*process)?;
+                if self.world.is_up(index) {
+                    return Err(format!("{process} is up and cannot be restarted"));
+                }
+                self.world.restart(index, !amnesia, &mut self.hand, &mut self.watch);
+                Ok(())
+            }
+            Command::Suspect { process, peer } => {
+                let (index, life) = (self.up(*process)?, self.world.life(self.find(*peer)?));
+                self.input(index, Input::PeerDown { peer: *peer, life });
+                Ok(())
+            }
+            Command::Trust { process, peer } => {
+                let (index, life) = (self.up(*process)?, self.world.life(self.find(*peer)?));
+                self.input(index, Input::PeerUp { peer: *peer, life });
+                Ok(())
+            }
+        }
+    }
+
+    fn input(&mut self, index: usize, input: Input<L>) {
+        self.world.input(index, input, &mut self.hand, &mut self.watch);
+    }
+
+    fn find(&self, process: NodeId) -> Result<usize, String> {
+        self.world.members().position(process).ok_or_else(|| format!("{process} is not one of the processes"))
+    }
+
+    fn up(&self, process: NodeId) -> Result<usize, String> {
+        let index = self.find(process)?;
+        if self.world.is_up(index) { Ok(index) } else { Err(format!("{process} is down")) }
+    }
+
+    fn carry(&mut self, what: Carry, from: NodeId, to: NodeId, which: &Which) -> Result<(), String> {
+        let pair = (self.find(from)?, self.find(to)?);
+        let place = self.choose(pair, from, to, which)?;
+        let channel = self.hand.channels.get_mut(&pair).expect("a message was found in it");
+        if self.hand.fifo && what == Carry::Deliver && place > 0 {
+            return Err(format!("an older message is on its way from {from} to {to}, and the channel is FIFO"));
+        }
+        match what {
+            Carry::Deliver => {
+                let slot = channel.waiting.remove(place).slot;
+                self.world.deliver(slot, &mut self.hand, &mut self.watch);
+            }
+            Carry::Drop => {
+                let slot = channel.waiting.remove(place).slot;
+                self.world.lose(slot, &mut self.watch);
+            }
+            Carry::Duplicate => {
+                let Waiting { nth, slot, .. } = channel.waiting[place];
+                self.hand.copying = Some(nth);
+                self.world.duplicate(slot, &mut self.hand, &mut self.watch);
+                self.hand.copying = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// The place, in its channel, of the message that is meant.
+    fn choose(&self, pair: (usize, usize), from: NodeId, to: NodeId, which: &Which) -> Result<usize, String> {
+        let waiting = self.hand.channels.get(&pair).map_or(&[][..], |channel| &channel.waiting);
+        let found = match which {
+            Which::Oldest => (!waiting.is_empty()).then_some(0),
+            Which::Kind(kind) => waiting.iter().position(|letter| self.kind(letter.slot) == kind),
+            Which::Nth(nth) => waiting.iter().position(|letter| letter.nth == *nth),
+        };
+        found.ok_or_else(|| match which {
+            Which::Oldest => format!("no message is on its way from {from} to {to}"),
+            Which::Kind(kind) => format!("no {kind} is on its way from {from} to {to}"),
+            Which::Nth(nth) => format!("message #{nth} is not on its way from {from} to {to}"),
+        })
+    }
+
+    fn kind(&self, slot: u32) -> &'static str {
+        self.world.message(slot).kind()
+    }
+
+    /// The plainest way to name a message on its way: the oldest, the oldest of its kind, or its number.
+    #[must_use]
+    pub fn plainest(&self, from: NodeId, to: NodeId, nth: u64) -> Which {
+        let exact = Which::Nth(nth);
+        let (Ok(a), Ok(b)) = (self.find(from), self.find(to)) else { return exact };
+        let Ok(place) = self.choose((a, b), from, to, &exact) else { return exact };
+        if place == 0 {
+            return Which::Oldest;
+        }
+        let slot = self.hand.channels[&(a, b)].waiting[place].slot;
+        let kind = Which::Kind(self.kind(slot).to_string());
+        if self.choose((a, b), from, to, &kind) == Ok(place) { kind } else { exact }
+    }
+
+    /// Delivers everything, oldest first; then, if nothing can move any more, nobody may be left waiting.
+    fn settle(&mut self) -> Result<(), String> {
+        // An algorithm that never stops talking must not hang its reader.
+        const ENOUGH: u64 = 1_000_000;
+        for _ in 0..ENOUGH {
+            let oldest = self.hand.channels.values_mut().filter(|channel| !channel.waiting.is_empty());
+            let Some(channel) = oldest.min_by_key(|channel| channel.waiting[0].serial) else {
+                if self.is_quiet() {
+                    self.watch.0.end(self.world.steps(), Ending::Quiet);
+                }
+                return Ok(());
+            };
+            let slot = channel.waiting.remove(0).slot;
+            self.world.deliver(slot, &mut self.hand, &mut self.watch);
+            self.world.time += TICK;
+        }
+        Err(format!("still not settled after {ENOUGH} deliveries"))
+    }
+
+    /// Nothing more will be commanded: judges what is left.
+    pub fn end(&mut self) {
+        let ending = if self.is_quiet() { Ending::Quiet } else { Ending::Stopped };
+        self.watch.0.end(self.world.steps(), ending);
+    }
+}
+
+impl<P: Protocol> Hand<P> {
+    /// Takes the armed timer of this name, or says which are armed.
+    fn take_timer(&mut self, index: usize, name: &str) -> Result<P::Timer, String> {
+        let timers = &mut self.timers[index];
+        match timers.iter().position(|timer| format!("{timer:?}") == name) {
+            Some(place) => Ok(timers.remove(place)),
+            None if timers.is_empty() => Err("none".into()),
+            None => Err(timers.iter().map(|timer| format!("{timer:?}")).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
+impl<P: Protocol> Host<P> for Hand<P> {
+    fn fate(&mut self, _from: Process, _to: Process) -> Fate {
+        Fate::Carried
+    }
+
+    fn carry(&mut self, transit: &Transit) {
+        let channel = self.channels.entry((transit.from.index(), transit.to.index())).or_default();
+        let nth = self.copying.unwrap_or_else(|| {
+            channel.sent += 1;
+            channel.sent
+        });
+        let place = channel.waiting.partition_point(|waiting| waiting.nth <= nth);
+        channel.waiting.insert(place, Waiting { nth, slot: transit.slot, serial: transit.serial });
+    }
+
+    fn arm(&mut self, process: Process, timer: P::Timer, _after: After) {
+        let timers = &mut self.timers[process.index()];
+        if !timers.contains(&timer) {
+            timers.push(timer);
+        }
+    }
+
+    fn disarm(&mut self, process: Process, timer: &P::Timer) {
+        self.timers[process.index()].retain(|armed| armed != timer);
+    }
+
+    fn told(&mut self, _process: Process, _event: &P::Event) {}
+}

@@ -1,0 +1,590 @@
+//! The simulator proper: a world whose messages, timers and faults happen at times drawn from a seed.
+
+use conclave_core::{
+    After, Disturbance, Incarnation, Input, Members, Observer, Process, Protocol, Timing, Transit,
+};
+
+use crate::channels::LastArrivals;
+use crate::faults::{Crash, Detector, Faults};
+use crate::queue::{Class, Due, Queue};
+use crate::rng::Rng;
+use crate::span::Span;
+use crate::workload::{Agenda, Workload};
+use crate::world::{Fate, Host, World};
+
+/// How the network behaves.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// How long a message travels.
+    pub delay: Span,
+    /// Other delays for single links, by places: from, to.
+    pub links: Vec<(usize, usize, Span)>,
+    /// Whether messages of one channel arrive in the order in which they were sent.
+    pub fifo: bool,
+}
+
+impl Network {
+    /// The longest time that a message travels, if there is one.
+    #[must_use]
+    pub fn max_delay(&self) -> Option<u64> {
+        let links = self.links.iter().map(|(_, _, span)| span.max());
+        links.chain([self.delay.max()]).try_fold(0, |longest, max| Some(longest.max(max?)))
+    }
+}
+
+/// All that a run needs to be told but the applications.
+#[derive(Clone, Debug)]
+pub struct Scene<P: Protocol> {
+    /// Who takes part.
+    pub members: Members,
+    /// The settings of the algorithm.
+    pub config: P::Config,
+    /// What the processes may know of the network's speed.
+    pub timing: Timing,
+    /// How the network behaves.
+    pub network: Network,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// When to give up.
+    pub limits: Limits,
+    /// Where all chance comes from.
+    pub seed: u64,
+}
+
+/// When a run gives up.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// After so much time in which no application got anything.
+    pub patience: u64,
+    /// After so many inputs.
+    pub events: u64,
+}
+
+/// How a run went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Everything that was asked for was given or is lost with its process, and nothing moves any more.
+    Done,
+    /// Nothing moves any more, but somebody still waits.
+    Stuck,
+    /// Things move, but for too long nobody has got anything.
+    OutOfPatience,
+    /// Too many inputs.
+    OutOfEvents,
+    /// Whoever watches has seen enough.
+    Stopped,
+}
+
+/// Something in the queue that is not a message.
+#[derive(Clone, Debug)]
+enum Happening<P: Protocol> {
+    Ask { process: usize, life: Incarnation, request: P::Request },
+    Expire { process: usize, token: u64 },
+    Crash(usize),
+    Restart { process: usize, durable: bool },
+    Pause { process: usize, until: u64 },
+    Resume(usize),
+    Cut(usize),
+    Mend(usize),
+    /// The detector of `at` reports about `peer`.
+    Down { at: usize, peer: usize, life: Incarnation },
+    Up { at: usize, peer: usize, life: Incarnation },
+    /// It is time for a wrong suspicion.
+    Err,
+}
+
+impl<P: Protocol> Happening<P> {
+    /// Whether it comes from the list of faults.
+    fn is_planned(&self) -> bool {
+        match self {
+            Self::Crash(_)
+            | Self::Restart { .. }
+            | Self::Pause { .. }
+            | Self::Resume(_)
+            | Self::Cut(_)
+            | Self::Mend(_) => true,
+            Self::Ask { .. } | Self::Expire { .. } | Self::Down { .. } | Self::Up { .. } | Self::Err => false,
+        }
+    }
+}
+
+/// A run under way.
+pub struct Run<P: Protocol, W> {
+    world: World<P>,
+    clockwork: Clockwork<P, W>,
+    limits: Limits,
+}
+
+/// Everything about a run but the world: queue, network, faults, applications.
+struct Clockwork<P: Protocol, W> {
+    now: u64,
+    queue: Queue,
+    happenings: Vec<Option<Happening<P>>>,
+    free: Vec<u32>,
+    /// How many requests of applications are in the queue.
+    asks: usize,
+    /// How many planned faults are in the queue.
+    planned: usize,
+    network: Network,
+    last: LastArrivals,
+    rng: Rng,
+    faults: Faults,
+    faulty: bool,
+    cuts: Vec<usize>,
+    paused: Vec<u64>,
+    timers: Vec<Vec<(P::Timer, u64)>>,
+    armed: usize,
+    tokens: u64,
+    /// Whom each process suspects: pairs (at, peer).
+    suspected: std::collections::BTreeSet<(usize, usize)>,
+    workload: W,
+    agenda: Agenda<P>,
+    last_progress: u64,
+}
+
+/// Streams of randomness of one seed.
+mod stream {
+    pub const NETWORK: u64 = 1;
+    pub const WORKLOAD: u64 = 2;
+}
+
+impl<P: Protocol, W: Workload<P>> Run<P, W> {
+    /// Sets up a run; nothing has happened yet.
+    #[must_use]
+    pub fn new(scene: Scene<P>, workload: W) -> Self {
+        let Scene { members, config, timing, network, faults, limits, seed } = scene;
+        let n = members.len();
+        let clockwork = Clockwork {
+            now: 0,
+            queue: Queue::new(4 * network.delay.max().unwrap_or(8 * network.delay.mean())),
+            happenings: Vec::new(),
+            free: Vec::new(),
+            asks: 0,
+            planned: 0,
+            last: LastArrivals::new(if network.fifo { n } else { 0 }),
+            network,
+            rng: Rng::new(seed, stream::NETWORK),
+            faulty: !faults.is_empty(),
+            faults,
+            cuts: Vec::new(),
+            paused: vec![0; n],
+            timers: (0..n).map(|_| Vec::new()).collect(),
+            armed: 0,
+            tokens: 0,
+            suspected: std::collections::BTreeSet::new(),
+            workload,
+            agenda: Agenda::new(Rng::new(seed, stream::WORKLOAD)),
+            last_progress: 0,
+        };
+        let mut run = Self { world: World::new(members, config, timing), clockwork, limits };
+        run.plan_faults();
+        run
+    }
+
+    /// The processes.
+    #[must_use]
+    pub fn world(&self) -> &World<P> {
+        &self.world
+    }
+
+    /// Runs to the end, first with the faults, then, when all has come to rest, without them.
+    ///
+    /// `stop` is asked after every input whether whoever watches has seen enough.
+    pub fn go<O: Observer<P>>(&mut self, watch: &mut O, stop: impl Fn(&O) -> bool) -> Rest {
+        self.start(watch);
+        loop {
+            let rest = self.run(watch, &stop);
+            let over = matches!(rest, Rest::Stopped | Rest::OutOfEvents);
+            if over || !self.clockwork.faulty {
+                return rest;
+            }
+            self.calm(watch);
+        }
+    }
+
+    fn start<O: Observer<P>>(&mut self, watch: &mut O) {
+        // Faults at time 0 come first: who is down from the beginning is never started.
+        while let Some(due) = self.clockwork.queue.pop() {
+            if due.time() > 0 {
+                self.clockwork.queue.put_back(due);
+                break;
+            }
+            self.happen(due, watch);
+        }
+        for process in 0..self.world.members().len() {
+            if self.world.is_up(process) {
+                self.world.input(process, Input::Start, &mut self.clockwork, watch);
+            }
+        }
+        self.clockwork.workload.begin(&mut self.clockwork.agenda);
+        self.clockwork.enter_asks(&self.world);
+    }
+
+    fn run<O: Observer<P>>(&mut self, watch: &mut O, stop: &impl Fn(&O) -> bool) -> Rest {
+        loop {
+            if stop(watch) {
+                return Rest::Stopped;
+            }
+            let clockwork = &mut self.clockwork;
+            if self.world.travelling() == 0 && clockwork.asks == 0 {
+                clockwork.workload.quiet(&mut clockwork.agenda);
+                clockwork.enter_asks(&self.world);
+                let idle = clockwork.asks == 0 && clockwork.armed == 0 && clockwork.planned == 0;
+                if idle && clockwork.workload.is_done() {
+                    return Rest::Done;
+                }
+            }
+            let Some(due) = clockwork.queue.pop() else {
+                return if clockwork.workload.is_done() { Rest::Done } else { Rest::Stuck };
+            };
+            if due.time() - clockwork.last_progress > self.limits.patience {
+                if clockwork.workload.is_waiting() {
+                    clockwork.queue.put_back(due);
+                    return Rest::OutOfPatience;
+                }
+                // Time in which nobody wanted anything does not count against the processes.
+                clockwork.last_progress = due.time();
+            }
+            if self.world.steps() >= self.limits.events {
+                return Rest::OutOfEvents;
+            }
+            clockwork.now = due.time();
+            clockwork.agenda.now = due.time();
+            self.world.time = due.time();
+            if due.is_message() {
+                self.arrive(due, watch);
+            } else {
+                self.happen(due, watch);
+            }
+        }
+    }
+
+    #[inline]
+    fn arrive<O: Observer<P>>(&mut self, due: Due, watch: &mut O) {
+        let slot = due.what();
+        if self.clockwork.faulty {
+            let to = self.world.transit(slot).to.index();
+            let resume = self.clockwork.paused[to];
+            if resume > self.clockwork.now {
+                return self.clockwork.queue.put_back(due.postponed(resume));
+            }
+        }
+        self.world.deliver(slot, &mut self.clockwork, watch);
+        self.clockwork.enter_asks(&self.world);
+    }
+
+    #[inline(never)]
+    fn happen<O: Observer<P>>(&mut self, due: Due, watch: &mut O) {
+        let slot = due.what() as usize;
+        let happening = self.clockwork.happenings[slot].take().expect("what is in the queue happens once");
+        if let Some(resume) = self.clockwork.blocked(&happening) {
+            self.clockwork.happenings[slot] = Some(happening);
+            return self.clockwork.queue.put_back(due.postponed(resume));
+        }
+        self.clockwork.free.push(slot as u32);
+        self.clockwork.planned -= usize::from(happening.is_planned());
+        match happening {
+            Happening::Ask { process, life, request } => self.ask(process, life, request, watch),
+            Happening::Expire { process, token } => {
+                if let Some(timer) = self.clockwork.expired(process, token) {
+                    self.world.input(process, Input::Expire(timer), &mut self.clockwork, watch);
+                }
+            }
+            Happening::Crash(process) => self.crash(process, watch),
+            Happening::Restart { process, durable } => self.restart(process, durable, watch),
+            Happening::Pause { process, until } => {
+                self.clockwork.paused[process] = until;
+                let process = self.world.process(process);
+                watch.disturb(&self.world.moment(), &Disturbance::Pause(process));
+            }
+            Happening::Resume(process) => {
+                let process = self.world.process(process);
+                watch.disturb(&self.world.moment(), &Disturbance::Resume(process));
+            }
+            Happening::Cut(index) => {
+                self.clockwork.cuts.push(index);
+                let cut = self.clockwork.faults.partitions[index].cut();
+                watch.disturb(&self.world.moment(), &Disturbance::Cut(cut));
+            }
+            Happening::Mend(index) => self.mend(index, watch),
+            Happening::Down { at, peer, life } => self.suspect(at, peer, life, watch),
+            Happening::Up { at, peer, life } => self.trust(at, peer, life, watch),
+            Happening::Err => self.err(),
+        }
+        self.clockwork.enter_asks(&self.world);
+    }
+
+    fn ask<O: Observer<P>>(&mut self, process: usize, life: Incarnation, request: P::Request, watch: &mut O) {
+        let clockwork = &mut self.clockwork;
+        clockwork.asks -= 1;
+        if !self.world.is_up(process) || self.world.life(process) != life {
+            return;
+        }
+        clockwork.last_progress = clockwork.now;
+        self.world.input(process, Input::Request(request.clone()), clockwork, watch);
+        clockwork.workload.handled(self.world.process(process), &request, &mut clockwork.agenda);
+    }
+
+    fn crash<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
+        if !self.world.is_up(process) {
+            return;
+        }
+        self.world.crash(process, watch);
+        let life = self.world.life(process);
+        let who = self.world.process(process);
+        let clockwork = &mut self.clockwork;
+        clockwork.armed -= clockwork.timers[process].len();
+        clockwork.timers[process].clear();
+        clockwork.suspected.retain(|(at, _)| *at != process);
+        clockwork.workload.crashed(who);
+        clockwork.last_progress = clockwork.now;
+        if let Some(latency) = clockwork.faults.detector.latency() {
+            for at in (0..self.world.members().len()).filter(|at| *at != process) {
+                let when = clockwork.now + latency.draw(&mut clockwork.rng);
+                clockwork.schedule(when, Class::Later, Happening::Down { at, peer: process, life });
+            }
+        }
+    }
+
+    fn restart<O: Observer<P>>(&mut self, process: usize, durable: bool, watch: &mut O) {
+        if self.world.is_up(process) {
+            return;
+        }
+        // Nobody may hear anything of the new life before the end of the old one.
+        let old = self.world.life(process);
+        for at in (0..self.world.members().len()).filter(|at| *at != process) {
+            self.suspect(at, process, old, watch);
+        }
+        self.world.restart(process, durable, &mut self.clockwork, watch);
+        let life = self.world.life(process);
+        let who = self.world.process(process);
+        let clockwork = &mut self.clockwork;
+        clockwork.last_progress = clockwork.now;
+        clockwork.workload.restarted(who, &mut clockwork.agenda);
+        for at in (0..self.world.members().len()).filter(|at| *at != process) {
+            let latency = clockwork.faults.detector.latency().unwrap_or(Span::Constant(0));
+            let when = clockwork.now + latency.draw(&mut clockwork.rng);
+            clockwork.schedule(when, Class::Later, Happening::Up { at, peer: process, life });
+        }
+    }
+
+    fn mend<O: Observer<P>>(&mut self, index: usize, watch: &mut O) {
+        self.clockwork.cuts.retain(|cut| *cut != index);
+        self.clockwork.last_progress = self.clockwork.now;
+        let cut = self.clockwork.faults.partitions[index].cut();
+        watch.disturb(&self.world.moment(), &Disturbance::Mend(cut));
+    }
+
+    fn suspect<O: Observer<P>>(&mut self, at: usize, peer: usize, life: Incarnation, watch: &mut O) {
+        let stale = self.world.life(peer) != life;
+        if !self.world.is_up(at) || stale || !self.clockwork.suspected.insert((at, peer)) {
+            return;
+        }
+        let peer = self.world.process(peer).id;
+        self.world.input(at, Input::PeerDown { peer, life }, &mut self.clockwork, watch);
+    }
+
+    fn trust<O: Observer<P>>(&mut self, at: usize, peer: usize, life: Incarnation, watch: &mut O) {
+        let stale = self.world.life(peer) != life || !self.world.is_up(peer);
+        if !self.world.is_up(at) || stale || !self.clockwork.suspected.remove(&(at, peer)) {
+            return;
+        }
+        let peer = self.world.process(peer).id;
+        self.world.input(at, Input::PeerUp { peer, life }, &mut self.clockwork, watch);
+    }
+
+    /// The detector errs: some process suspects some living peer for a while.
+    fn err(&mut self) {
+        let Detector::Wrong { every, lasting, .. } = self.clockwork.faults.detector else { return };
+        let n = self.world.members().len() as u64;
+        if !self.clockwork.faulty || n < 2 {
+            return;
+        }
+        let clockwork = &mut self.clockwork;
+        let at = clockwork.rng.below(n) as usize;
+        let peer = (at + 1 + clockwork.rng.below(n - 1) as usize) % n as usize;
+        if self.world.is_up(peer) {
+            let life = self.world.life(peer);
+            let until = clockwork.now + lasting.draw(&mut clockwork.rng).max(1);
+            clockwork.schedule(clockwork.now, Class::Later, Happening::Down { at, peer, life });
+            clockwork.schedule(until, Class::Later, Happening::Up { at, peer, life });
+        }
+        let next = clockwork.now + every.draw(&mut clockwork.rng).max(1);
+        clockwork.schedule(next, Class::Fault, Happening::Err);
+    }
+
+    /// The faults are over: cuts are mended, pauses end, chance has no say any more. Who is down stays down.
+    fn calm<O: Observer<P>>(&mut self, watch: &mut O) {
+        self.clockwork.faulty = false;
+        self.clockwork.last_progress = self.clockwork.now;
+        for index in core::mem::take(&mut self.clockwork.cuts) {
+            self.mend(index, watch);
+        }
+    }
+
+    fn plan_faults(&mut self) {
+        let place = |process| self.world.members().position(process).expect("faults are held against the members");
+        let mut plan = Vec::new();
+        for Crash { process, at, restart, amnesia } in &self.clockwork.faults.crashes {
+            let process = place(*process);
+            plan.push((*at, Happening::Crash(process)));
+            plan.extend(restart.map(|when| (when, Happening::Restart { process, durable: !amnesia })));
+        }
+        for pause in &self.clockwork.faults.pauses {
+            let process = place(pause.process);
+            plan.push((pause.from, Happening::Pause { process, until: pause.until }));
+            plan.push((pause.until, Happening::Resume(process)));
+        }
+        for (index, cut) in self.clockwork.faults.partitions.iter().enumerate() {
+            plan.push((cut.from, Happening::Cut(index)));
+            plan.push((cut.until, Happening::Mend(index)));
+        }
+        self.clockwork.planned = plan.len();
+        for (time, happening) in plan {
+            self.clockwork.schedule(time, Class::Fault, happening);
+        }
+        if let Detector::Wrong { every, .. } = self.clockwork.faults.detector {
+            let first = every.draw(&mut self.clockwork.rng);
+            self.clockwork.schedule(first, Class::Fault, Happening::Err);
+        }
+    }
+}
+
+impl<P: Protocol, W> Clockwork<P, W> {
+    fn schedule(&mut self, time: u64, class: Class, happening: Happening<P>) {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.happenings[slot as usize] = Some(happening);
+                slot
+            }
+            None => {
+                self.happenings.push(Some(happening));
+                (self.happenings.len() - 1) as u32
+            }
+        };
+        self.queue.push(time, class, slot);
+    }
+
+    /// Until when a happening has to wait because its process is paused.
+    fn blocked(&self, happening: &Happening<P>) -> Option<u64> {
+        let process = match happening {
+            Happening::Ask { process, .. } | Happening::Expire { process, .. } => *process,
+            Happening::Down { at, .. } | Happening::Up { at, .. } => *at,
+            Happening::Err => return None,
+            planned => {
+                debug_assert!(planned.is_planned(), "all others are named above");
+                return None;
+            }
+        };
+        Some(self.paused[process]).filter(|resume| *resume > self.now)
+    }
+
+    /// The timer that this token stands for, if it is still armed.
+    fn expired(&mut self, process: usize, token: u64) -> Option<P::Timer> {
+        let timers = &mut self.timers[process];
+        let place = timers.iter().position(|(_, armed)| *armed == token)?;
+        self.armed -= 1;
+        Some(timers.swap_remove(place).0)
+    }
+
+    /// Moves what the applications wrote on their agenda into the queue.
+    #[inline]
+    fn enter_asks(&mut self, world: &World<P>) {
+        if !self.agenda.asks.is_empty() {
+            self.enter_all(world);
+        }
+    }
+
+    fn enter_all(&mut self, world: &World<P>) {
+        let mut asks = core::mem::take(&mut self.agenda.asks);
+        for (time, process, request) in asks.drain(..) {
+            self.asks += 1;
+            self.schedule(time, Class::Later, Happening::Ask { process, life: world.life(process), request });
+        }
+        self.agenda.asks = asks;
+    }
+
+    #[inline(always)]
+    fn chance_rules(&self) -> bool {
+        self.faulty && self.faults.until.is_none_or(|until| self.now < until)
+    }
+
+    fn faulty_fate(&mut self, from: Process, to: Process) -> Fate {
+        let lost = |index: &usize| {
+            let cut = &self.faults.partitions[*index];
+            !cut.hold && cut.stops(from.id, to.id)
+        };
+        if self.cuts.iter().any(lost) {
+            return Fate::Lost;
+        }
+        if self.chance_rules() {
+            if self.faults.loss.happens(&mut self.rng) {
+                return Fate::Lost;
+            }
+            if self.faults.duplicate.happens(&mut self.rng) {
+                return Fate::Doubled;
+            }
+        }
+        Fate::Carried
+    }
+
+    /// How long a message travels; one that is held by a cut leaves when the cut is over.
+    #[inline(always)]
+    fn travel(&mut self, from: Process, to: Process) -> u64 {
+        if self.cuts.is_empty() && self.network.links.is_empty() {
+            return self.now + self.network.delay.draw(&mut self.rng);
+        }
+        self.travel_far(from, to)
+    }
+
+    /// The same where links differ or are cut.
+    fn travel_far(&mut self, from: Process, to: Process) -> u64 {
+        let cuts = self.cuts.iter().map(|index| &self.faults.partitions[*index]);
+        let held = cuts.filter(|cut| cut.hold && cut.stops(from.id, to.id)).map(|cut| cut.until).max();
+        let links = &self.network.links;
+        let link = links.iter().find(|(a, b, _)| (*a, *b) == (from.index(), to.index()));
+        let span = link.map_or(self.network.delay, |(_, _, span)| *span);
+        held.unwrap_or(self.now) + span.draw(&mut self.rng)
+    }
+}
+
+impl<P: Protocol, W: Workload<P>> Host<P> for Clockwork<P, W> {
+    #[inline(always)]
+    fn fate(&mut self, from: Process, to: Process) -> Fate {
+        if self.faulty { self.faulty_fate(from, to) } else { Fate::Carried }
+    }
+
+    #[inline(always)]
+    fn carry(&mut self, transit: &Transit) {
+        let mut arrival = self.travel(transit.from, transit.to);
+        if self.network.fifo {
+            arrival = self.last.keep_order(transit.from.index(), transit.to.index(), arrival);
+        }
+        self.queue.push(arrival, Class::Message, transit.slot);
+    }
+
+    fn arm(&mut self, process: Process, timer: P::Timer, after: After) {
+        Host::<P>::disarm(self, process, &timer);
+        let micros = |span: core::time::Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let when = self.now.saturating_add(self.rng.between(micros(after.min), micros(after.max)));
+        let token = self.tokens;
+        self.tokens += 1;
+        self.armed += 1;
+        self.timers[process.index()].push((timer, token));
+        self.schedule(when, Class::Later, Happening::Expire { process: process.index(), token });
+    }
+
+    fn disarm(&mut self, process: Process, timer: &P::Timer) {
+        let timers = &mut self.timers[process.index()];
+        if let Some(place) = timers.iter().position(|(armed, _)| armed == timer) {
+            timers.swap_remove(place);
+            self.armed -= 1;
+        }
+    }
+
+    #[inline]
+    fn told(&mut self, process: Process, event: &P::Event) {
+        self.last_progress = self.now;
+        self.workload.told(process, event, &mut self.agenda);
+    }
+}

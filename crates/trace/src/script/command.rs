@@ -1,0 +1,330 @@
+//! The commands of a script.
+
+use core::fmt::{Display, Formatter};
+use core::str::FromStr;
+
+use conclave_core::NodeId;
+
+use super::{Mistake, Setup};
+
+/// One command of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// What runs; the first command of every script.
+    Run(Setup),
+    /// The application of a process asks for something.
+    Ask {
+        /// Which process.
+        process: NodeId,
+        /// For what, as it stands in a trace: `"acquire"`, `"release"`, `"cancel"`.
+        request: String,
+        /// For which lock.
+        lock: usize,
+    },
+    /// The network does something to a message on its way.
+    Carry {
+        /// What it does.
+        what: Carry,
+        /// The sender.
+        from: NodeId,
+        /// The receiver.
+        to: NodeId,
+        /// Which of the messages between the two.
+        which: Which,
+    },
+    /// Everything is delivered, the oldest first, until nothing is on its way.
+    Settle,
+    /// A timer runs out.
+    Timer {
+        /// Whose.
+        process: NodeId,
+        /// Its name.
+        timer: String,
+    },
+    /// A process crashes.
+    Crash(NodeId),
+    /// A process comes up again.
+    Restart {
+        /// Which.
+        process: NodeId,
+        /// Whether it has lost what it had saved.
+        amnesia: bool,
+    },
+    /// The failure detector of a process suspects a peer.
+    Suspect {
+        /// Whose detector.
+        process: NodeId,
+        /// Whom.
+        peer: NodeId,
+    },
+    /// The failure detector of a process trusts a peer again.
+    Trust {
+        /// Whose detector.
+        process: NodeId,
+        /// Whom.
+        peer: NodeId,
+    },
+    /// The state of a process is printed.
+    Show(NodeId),
+}
+
+/// What the network does to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carry {
+    /// It brings it.
+    Deliver,
+    /// It loses it.
+    Drop,
+    /// It makes a second copy of it.
+    Duplicate,
+}
+
+/// Which of the messages on the way from one process to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The one that was sent first.
+    Oldest,
+    /// The oldest of this kind.
+    Kind(String),
+    /// The nth ever sent between the two, counted from 1.
+    Nth(u64),
+}
+
+/// What an application may ask: the command, and its name in a trace.
+const ASKS: [(&str, &str); 3] = [("request", "acquire"), ("release", "release"), ("cancel", "cancel")];
+
+const CARRIES: [(&str, Carry); 3] =
+    [("deliver", Carry::Deliver), ("drop", Carry::Drop), ("duplicate", Carry::Duplicate)];
+
+/// How each command is written; its first word is its name.
+const USAGES: [&str; 14] = [
+    "run ALGORITHM -n N [--ids 3,17,4] [--set KEY=VALUE] [--channels fifo|any] [--mutant NAME] [--locks K]",
+    "request P [lock K]",
+    "release P [lock K]",
+    "cancel P [lock K]",
+    "deliver P => P [KIND | #N]",
+    "drop P => P [KIND | #N]",
+    "duplicate P => P [KIND | #N]",
+    "settle",
+    "timer P NAME",
+    "crash P",
+    "restart P [amnesia]",
+    "suspect P PEER",
+    "trust P PEER",
+    "show P",
+];
+
+fn name_of(usage: &'static str) -> &'static str {
+    usage.split(' ').next().unwrap_or(usage)
+}
+
+impl FromStr for Command {
+    type Err = Mistake;
+
+    fn from_str(line: &str) -> Result<Self, Mistake> {
+        let mut words = line.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let Some(usage) = USAGES.into_iter().find(|usage| name_of(usage) == name) else {
+            return Err(Mistake::UnknownCommand { name: name.to_owned(), nearest: nearest(name) });
+        };
+        let words: Vec<&str> = words.collect();
+        parse(name, &words).map_err(|why| Mistake::Usage { usage, why })
+    }
+}
+
+/// Reads what stands after the name. An error says what is wrong; how it should be is known from the usage.
+fn parse(name: &str, words: &[&str]) -> Result<Command, String> {
+    if let Some((_, request)) = ASKS.into_iter().find(|(verb, _)| *verb == name) {
+        return parse_ask(request, words);
+    }
+    if let Some((_, what)) = CARRIES.into_iter().find(|(verb, _)| *verb == name) {
+        return parse_carry(what, words);
+    }
+    match (name, words) {
+        ("run", words) => Setup::parse(words).map(Command::Run),
+        ("settle", []) => Ok(Command::Settle),
+        ("timer", [process, timer]) => {
+            Ok(Command::Timer { process: parse_process(process)?, timer: (*timer).to_owned() })
+        }
+        ("crash", [process]) => parse_process(process).map(Command::Crash),
+        ("restart", [process]) => Ok(Command::Restart { process: parse_process(process)?, amnesia: false }),
+        ("restart", [process, "amnesia"]) => {
+            Ok(Command::Restart { process: parse_process(process)?, amnesia: true })
+        }
+        ("suspect", [process, peer]) => {
+            Ok(Command::Suspect { process: parse_process(process)?, peer: parse_process(peer)? })
+        }
+        ("trust", [process, peer]) => {
+            Ok(Command::Trust { process: parse_process(process)?, peer: parse_process(peer)? })
+        }
+        ("show", [process]) => parse_process(process).map(Command::Show),
+        (_, []) => Err("something is missing".to_owned()),
+        (_, words) => Err(format!("`{}` does not fit", words.join(" "))),
+    }
+}
+
+fn parse_ask(request: &str, words: &[&str]) -> Result<Command, String> {
+    let (process, lock) = match words {
+        [process] => (process, 0),
+        [process, "lock", lock] => (process, lock.parse().map_err(|_| format!("`{lock}` is not a lock"))?),
+        [] => return Err("the process is missing".to_owned()),
+        [_, rest @ ..] => return Err(format!("`{}` does not fit", rest.join(" "))),
+    };
+    Ok(Command::Ask { process: parse_process(process)?, request: request.to_owned(), lock })
+}
+
+fn parse_carry(what: Carry, words: &[&str]) -> Result<Command, String> {
+    let (from, to, which) = match words {
+        [from, "=>", to] => (from, to, Which::Oldest),
+        [from, "=>", to, which] => (from, to, parse_which(which)?),
+        [_, "=>"] => return Err("the receiver is missing".to_owned()),
+        [_, "=>", _, _, rest @ ..] => return Err(format!("`{}` does not fit", rest.join(" "))),
+        _ => return Err("`=>` is missing between sender and receiver".to_owned()),
+    };
+    Ok(Command::Carry { what, from: parse_process(from)?, to: parse_process(to)?, which })
+}
+
+fn parse_which(word: &str) -> Result<Which, String> {
+    let Some(nth) = word.strip_prefix('#') else { return Ok(Which::Kind(word.to_owned())) };
+    match nth.parse() {
+        Ok(nth) if nth > 0 => Ok(Which::Nth(nth)),
+        _ => Err(format!("`{word}` is not the number of a message; they are counted from #1")),
+    }
+}
+
+/// A process is written `1` or `p1`.
+pub(super) fn parse_process(word: &str) -> Result<NodeId, String> {
+    let digits = word.strip_prefix('p').unwrap_or(word);
+    // `parse` alone would take `+1` too.
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("`{word}` is not a process"));
+    }
+    digits.parse().map(NodeId).map_err(|_| format!("`{word}` is not a process"))
+}
+
+impl Command {
+    /// The processes that the command names. `run` names them all, and is not asked.
+    pub(super) fn processes(&self) -> impl Iterator<Item = NodeId> {
+        let named = match self {
+            Self::Run(_) | Self::Settle => [None, None],
+            Self::Ask { process, .. }
+            | Self::Timer { process, .. }
+            | Self::Crash(process)
+            | Self::Restart { process, .. }
+            | Self::Show(process) => [Some(*process), None],
+            Self::Carry { from, to, .. } => [Some(*from), Some(*to)],
+            Self::Suspect { process, peer } | Self::Trust { process, peer } => [Some(*process), Some(*peer)],
+        };
+        named.into_iter().flatten()
+    }
+}
+
+impl Display for Command {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Run(setup) => write!(f, "run {setup}"),
+            Self::Ask { process, request, lock } => {
+                let verb =
+                    ASKS.iter().find(|(_, name)| name == request).map_or(request.as_str(), |(verb, _)| verb);
+                write!(f, "{verb} {}", process.0)?;
+                if *lock == 0 { Ok(()) } else { write!(f, " lock {lock}") }
+            }
+            Self::Carry { what, from, to, which } => write!(f, "{what} {from} => {to}{which}"),
+            Self::Settle => write!(f, "settle"),
+            Self::Timer { process, timer } => write!(f, "timer {} {timer}", process.0),
+            Self::Crash(process) => write!(f, "crash {}", process.0),
+            Self::Restart { process, amnesia: false } => write!(f, "restart {}", process.0),
+            Self::Restart { process, amnesia: true } => write!(f, "restart {} amnesia", process.0),
+            Self::Suspect { process, peer } => write!(f, "suspect {} {}", process.0, peer.0),
+            Self::Trust { process, peer } => write!(f, "trust {} {}", process.0, peer.0),
+            Self::Show(process) => write!(f, "show {}", process.0),
+        }
+    }
+}
+
+impl Display for Carry {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Deliver => "deliver",
+            Self::Drop => "drop",
+            Self::Duplicate => "duplicate",
+        })
+    }
+}
+
+impl Display for Which {
+    /// With a blank before it, since the oldest is not named.
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Oldest => Ok(()),
+            Self::Kind(kind) => write!(f, " {kind}"),
+            Self::Nth(nth) => write!(f, " #{nth}"),
+        }
+    }
+}
+
+/// The command whose name is at most two slips away.
+fn nearest(name: &str) -> Option<&'static str> {
+    let names = USAGES.into_iter().map(name_of);
+    let (slips, nearest) = names.map(|known| (distance(name, known), known)).min()?;
+    (slips <= 2 && slips < nearest.len()).then_some(nearest)
+}
+
+/// Levenshtein's distance: how many letters must be put in, taken out or changed.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        let cases = [
+            ("", "", 0),
+            ("abc", "abc", 0),
+            ("delivr", "deliver", 1),
+            ("kitten", "sitting", 3),
+            ("", "run", 3),
+        ];
+        for (a, b, expected) in cases {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn every_usage_is_known_to_the_parser() {
+        let written = [
+            "run central -n 2",
+            "request 1",
+            "release 1",
+            "cancel 1",
+            "deliver 1 => 2",
+            "drop 1 => 2",
+            "duplicate 1 => 2",
+            "settle",
+            "timer 1 retry",
+            "crash 1",
+            "restart 1",
+            "suspect 1 2",
+            "trust 1 2",
+            "show 1",
+        ];
+        assert_eq!(written.map(name_of), USAGES.map(name_of));
+        for line in written {
+            assert!(line.parse::<Command>().is_ok(), "{line}");
+        }
+    }
+}

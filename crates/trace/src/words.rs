@@ -1,0 +1,73 @@
+//! Records in words, and what phases look like.
+
+use conclave_core::{Band, NodeId};
+
+use crate::text::one_line;
+use crate::{Record, What};
+
+/// What happened, in one line: `p1 sends Request{1} to p2`.
+#[must_use]
+pub fn describe(record: &Record) -> String {
+    let who = record.process.map_or_else(|| "somebody".to_owned(), |process| process.to_string());
+    let line = match &record.what {
+        What::Start => format!("{who} starts"),
+        What::Request { request, lock } => format!("{who} asks: {request}{}", of_lock(*lock)),
+        What::Event { event, fence, lock } => {
+            format!("{who} is told: {}{}", event_text(event, fence), of_lock(*lock))
+        }
+        What::Send(m) => format!("{} sends {} to {}", m.from, m.label(), m.to),
+        What::Deliver(m) => format!("{} receives {} from {}", m.to, m.label(), m.from),
+        What::Drop(m) => format!("{} from {} to {} is lost", m.label(), m.from, m.to),
+        What::Duplicate(m) => format!("{} from {} to {} is duplicated", m.label(), m.from, m.to),
+        What::Timer { timer } => format!("{who}'s timer {timer} runs out"),
+        What::Crash => format!("{who} crashes"),
+        What::Restart { life, durable: true } => format!("{who} restarts, life {life}"),
+        What::Restart { life, durable: false } => format!("{who} restarts with nothing saved, life {life}"),
+        What::Pause => format!("{who} stands still"),
+        What::Resume => format!("{who} goes on"),
+        What::Suspect { peer } => format!("{who} suspects {peer}"),
+        What::Trust { peer } => format!("{who} trusts {peer}"),
+        What::Partition { cut } => format!("the network is cut: {cut}"),
+        What::Heal { cut } => format!("the cut is mended: {cut}"),
+        What::Reject { peer, why } => format!("{who} rejects what {peer} sent: {why}"),
+        What::Violation { property, detail } => format!("{property} is broken: {detail}"),
+    };
+    one_line(&line)
+}
+
+/// An event with the proof that came with it.
+pub(crate) fn event_text(event: &str, fence: &str) -> String {
+    if fence.is_empty() { event.to_owned() } else { format!("{event} {fence}") }
+}
+
+/// The lock that something is about; the first goes without saying.
+pub(crate) fn of_lock(lock: usize) -> String {
+    if lock == 0 { String::new() } else { format!(" (lock {lock})") }
+}
+
+/// How a phase is drawn. A trace carries only its name, and new families bring new ones: an unknown phase is drawn as
+/// a quiet one rather than as something that it may not be.
+pub(crate) fn band(phase: &str) -> Band {
+    match phase {
+        "waiting" | "wanted" | "candidate" | "participant" | "electing" | "voting" => Band::Waiting,
+        "holding" | "held" | "leader" | "elected" | "coordinator" => Band::Holding,
+        _ => Band::Quiet,
+    }
+}
+
+/// The phase of its process after a record, if the record tells it. A process that is down has none, and one that has
+/// just come up is yet to say what it does; recorders may still write the last phase of the life before.
+pub(crate) fn phase_after(record: &Record) -> Option<&str> {
+    let is_alive = record.what.is_lived() && !matches!(record.what, What::Crash | What::Restart { .. });
+    (is_alive && !record.phase.is_empty()).then_some(record.phase.as_str())
+}
+
+/// All processes that a record names.
+pub(crate) fn named(record: &Record) -> impl Iterator<Item = NodeId> {
+    let others = match &record.what {
+        What::Send(m) | What::Deliver(m) | What::Drop(m) | What::Duplicate(m) => [Some(m.from), Some(m.to)],
+        What::Suspect { peer } | What::Trust { peer } | What::Reject { peer, .. } => [Some(*peer), None],
+        _ => [None, None],
+    };
+    record.process.into_iter().chain(others.into_iter().flatten())
+}

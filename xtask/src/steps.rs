@@ -1,0 +1,109 @@
+//! The steps of `test` and `fix`, in order: what is quick to tell comes first.
+
+use core::fmt;
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::licences;
+use crate::shell::cargo;
+
+/// One thing that passes or fails, with a sentence about why.
+pub struct Step {
+    name: &'static str,
+    run: fn() -> Result<(), String>,
+}
+
+/// Checks all and writes nothing.
+pub const TEST: &[Step] = &[
+    Step { name: "format", run: || cargo("fmt --all --check").run() },
+    Step { name: "lints", run: || cargo("clippy --locked --workspace --all-targets -- -D warnings").run() },
+    Step { name: "tests", run: all_tests },
+    Step {
+        name: "docs",
+        run: || cargo("doc --locked --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run(),
+    },
+    Step { name: "licences", run: licences::check_all },
+];
+
+/// Writes what can be written. Formatting follows the lints, whose suggestions come unformatted.
+pub const FIX: &[Step] = &[
+    Step {
+        name: "lints",
+        run: || cargo("clippy --fix --workspace --all-targets --allow-dirty --allow-staged").run(),
+    },
+    Step { name: "format", run: || cargo("fmt --all").run() },
+    Step {
+        name: "golden scripts",
+        run: || cargo("test --package conclave-sim golden").env(UPDATE, "1").run(),
+    },
+];
+
+/// Makes the golden tests write what they would compare with.
+const UPDATE: &str = "CONCLAVE_UPDATE";
+
+fn all_tests() -> Result<(), String> {
+    // The caller's shell may still have it set from an update; here a golden script that differs has to fail.
+    let run = |arguments| cargo(arguments).env_remove(UPDATE).run();
+    if !cargo("nextest --version").succeeds() {
+        return run("test --locked --workspace");
+    }
+    run("nextest run --locked --workspace")?;
+    // nextest knows no doc tests.
+    run("test --locked --workspace --doc")
+}
+
+/// Runs the steps up to the first that fails, each announced, each with its duration.
+pub fn run_all(task: &'static str, steps: &[Step]) -> Result<(), Failed> {
+    let count = steps.len();
+    let start = Instant::now();
+    for (index, step) in steps.iter().enumerate() {
+        let (number, name) = (index + 1, step.name);
+        println!("xtask {task}: step {number} of {count}, {name}");
+        let step_start = Instant::now();
+        let result = (step.run)();
+        let after = step_start.elapsed();
+        result.map_err(|why| Failed { task, number, count, name, after, why })?;
+        println!("xtask {task}: step {number} of {count}, {name}, passed in {:.1} s", after.as_secs_f64());
+    }
+    println!("xtask {task}: all {count} steps passed in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Which step failed, and why.
+#[derive(Debug)]
+pub struct Failed {
+    task: &'static str,
+    number: usize,
+    count: usize,
+    name: &'static str,
+    after: Duration,
+    why: String,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { task, number, count, name, after, why } = self;
+        write!(
+            f,
+            "xtask {task}: step {number} of {count}, {name}, failed after {:.1} s: {why}.",
+            after.as_secs_f64()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_ends_the_run() {
+        let steps = [
+            Step { name: "good", run: || Ok(()) },
+            Step { name: "bad", run: || Err("it broke".into()) },
+            Step { name: "late", run: || panic!("a step after the failed one has run") },
+        ];
+        let sentence = run_all("test", &steps).unwrap_err().to_string();
+        assert!(sentence.starts_with("xtask test: step 2 of 3, bad, failed after "), "{sentence}");
+        assert!(sentence.ends_with(": it broke."), "{sentence}");
+    }
+}

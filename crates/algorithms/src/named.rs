@@ -5,9 +5,10 @@
 //! the application first asks for it or a peer first speaks of it; nobody has to announce it.
 //!
 //! ```text
-//!    Request { "backup", Acquire } ──▶ ┌──────────────── Named ────────────────┐
-//!                                      │  "backup" ─▶ P     "lock-7" ─▶ P  ... │ ──▶ Send { "backup", Request { 1 } }
-//!   Receive { "lock-7", Reply { 4 } } ─▶└───────────────────────────────────────┘
+//!                                    ┌────────── Named ─────────┐
+//!   "backup", Acquire ──────────────▶│ "backup" ─▶ P            │──▶ Send "backup", Request { 1 }
+//!   "lock-7", Reply { 4 } ──────────▶│ "lock-7" ─▶ P            │──▶ Emit "lock-7", Granted
+//!                                    └──────────────────────────┘
 //! ```
 //!
 //! **Memory**: a peer can make a process hold at most [`NamedConfig::with_limit`] locks; what it says of further names
@@ -285,6 +286,11 @@ impl<P: Protocol> Named<P> {
     #[must_use]
     pub fn lock(&self, name: &Name) -> Option<&P> {
         self.locks.get(name)
+    }
+
+    /// The names of all locks that have come into being.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.locks.keys()
     }
 
     fn inner_boot(&self, name: &Name) -> P {

@@ -72,7 +72,7 @@ fn samples<L: Locks>(world: World<L, Properties>, plan: Plan) -> Vec<Value> {
     world.sent.iter().map(|(_, _, message)| json(message)).collect()
 }
 
-fn besiege<L: Locks>(mut world: World<L>, locks: usize, samples: &[Value], moves: &[Move], bound: usize) {
+fn besiege<L: Locks>(mut world: World<L>, locks: usize, samples: &[Value], moves: &[Move]) -> World<L> {
     let n = world.members.len();
     let ids: Vec<NodeId> = world.members.iter().collect();
     for step in moves {
@@ -112,10 +112,13 @@ fn besiege<L: Locks>(mut world: World<L>, locks: usize, samples: &[Value], moves
             }
         }
     }
-    for process in &world.processes {
-        let size = format!("{process:?}").len();
-        assert!(size < bound, "a process has grown to {size} characters: {process:?}");
-    }
+    world
+}
+
+/// Its text stands for the size of a process.
+fn assert_small(process: &impl core::fmt::Debug) {
+    let size = format!("{process:?}").len();
+    assert!(size < MOST_TEXT, "a process has grown to {size} characters: {process:?}");
 }
 
 #[derive(Clone, Copy)]
@@ -136,7 +139,8 @@ impl Visitor for Siege<'_> {
                 let Some(config) = configure::<A>(&given, mutant, &members) else { continue };
                 let honest = configure::<A>(&given, None, &three).expect("three fit everything");
                 let samples = samples(world::<A>(&three, &honest), plan);
-                besiege(World::<A>::numbered(self.n, &config), 1, &samples, self.moves, MOST_TEXT);
+                let world = besiege(World::<A>::numbered(self.n, &config), 1, &samples, self.moves);
+                world.processes.iter().for_each(assert_small);
             }
         }
     }
@@ -159,8 +163,12 @@ impl Visitor for NamedSiege<'_> {
         let samples = samples(World::<Named<A>, _>::new(three, &NamedConfig::new(honest), judge), plan);
         let config = configure::<A>(&[], None, &members).expect("the defaults fit");
         let config = NamedConfig::<A>::new(config).with_limit(4);
-        // Four by the peers, three by the application itself.
-        besiege(World::<Named<A>>::numbered(self.n, &config), 3, &samples, self.moves, 8 * MOST_TEXT);
+        let world = besiege(World::<Named<A>>::numbered(self.n, &config), 3, &samples, self.moves);
+        for process in &world.processes {
+            let names: Vec<_> = process.names().collect();
+            assert!(names.len() <= 4 + 3, "four by the peers, three by the application: {names:?}");
+            names.iter().filter_map(|name| process.lock(name)).for_each(assert_small);
+        }
     }
 }
 

@@ -121,7 +121,7 @@ impl Visitor for Configures {
                     match config {
                         Ok(_) => assert!(!no_plane, "{given:?} n={n}"),
                         Err(SettingError::Unfit(why)) => {
-                            assert!(no_plane, "{} {given:?}: {why}", A::ABOUT.name)
+                            assert!(no_plane, "{} {given:?}: {why}", A::ABOUT.name);
                         }
                         Err(other) => panic!("{}: {other}", A::ABOUT.name),
                     }

@@ -42,12 +42,14 @@ pub struct LamportClock {
 
 impl LamportClock {
     /// The time of the last event.
+    #[inline]
     #[must_use]
     pub fn time(self) -> u64 {
         self.time
     }
 
     /// A local event or a send: moves on and gives the time of the event.
+    #[inline]
     pub fn tick(&mut self) -> u64 {
         // A peer may send any stamp, the largest too; standing still there is better than going back.
         self.time = self.time.saturating_add(1);
@@ -55,11 +57,13 @@ impl LamportClock {
     }
 
     /// Takes note of a time seen elsewhere without an event of its own.
+    #[inline]
     pub fn witness(&mut self, time: u64) {
         self.time = self.time.max(time);
     }
 
     /// The receipt of a message with this time: later than both.
+    #[inline]
     pub fn receive(&mut self, time: u64) -> u64 {
         self.witness(time);
         self.tick()
@@ -113,6 +117,7 @@ impl VectorClock {
     }
 
     /// A local event or a send of the process at this place.
+    #[inline]
     pub fn tick(&mut self, place: usize) {
         if self.entries.len() <= place {
             self.entries.resize(place + 1, 0);
@@ -121,6 +126,7 @@ impl VectorClock {
     }
 
     /// The receipt, by the process at this place, of a message stamped `other`.
+    #[inline]
     pub fn receive(&mut self, other: &Self, place: usize) {
         self.merge(other);
         self.tick(place);

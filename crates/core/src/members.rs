@@ -57,6 +57,7 @@ impl Members {
     }
 
     /// How many there are.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         match &*self.order {
@@ -72,12 +73,14 @@ impl Members {
     }
 
     /// Whether `id` is one of them.
+    #[inline]
     #[must_use]
     pub fn contains(&self, id: NodeId) -> bool {
         self.position(id).is_some()
     }
 
     /// The place of `id` on the ring, counted from 0.
+    #[inline]
     #[must_use]
     pub fn position(&self, id: NodeId) -> Option<usize> {
         match &*self.order {
@@ -93,6 +96,7 @@ impl Members {
     ///
     /// # Panics
     /// If there is no such place.
+    #[inline]
     #[must_use]
     pub fn at(&self, position: usize) -> NodeId {
         match &*self.order {

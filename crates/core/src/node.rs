@@ -40,6 +40,7 @@ impl NodeSet {
     }
 
     /// Whether nobody is in it.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.low == 0 && self.high.is_empty()
@@ -53,6 +54,7 @@ impl NodeSet {
     }
 
     /// Whether `id` is in it.
+    #[inline]
     #[must_use]
     pub fn contains(&self, id: NodeId) -> bool {
         match place(id) {
@@ -62,6 +64,7 @@ impl NodeSet {
     }
 
     /// Puts `id` in; says whether it was not there before.
+    #[inline]
     pub fn insert(&mut self, id: NodeId) -> bool {
         let (slot, bit) = match place(id) {
             (None, bit) => (&mut self.low, bit),
@@ -78,6 +81,7 @@ impl NodeSet {
     }
 
     /// Takes `id` out; says whether it was there.
+    #[inline]
     pub fn remove(&mut self, id: NodeId) -> bool {
         let (slot, bit) = match place(id) {
             (None, bit) => (&mut self.low, bit),

@@ -47,9 +47,12 @@ fn simulated(record: bool, seed: u64) -> u64 {
 fn throughput(c: &mut Criterion) {
     let mut group = c.benchmark_group("ricart-agrawala n=10 saturated");
     group.throughput(Throughput::Elements(MESSAGES)).sample_size(20);
-    group.bench_function("bare loop, binary heap", |b| b.iter(|| bare::run(N as usize, ENTRIES_EACH * u64::from(N), 1)));
-    group.bench_function("bare loop, calendar queue", |b| {
-        b.iter(|| bare::run_calendar(N as usize, ENTRIES_EACH * u64::from(N), 1));
+    group.bench_function("bare loop", |b| b.iter(|| assert_eq!(bare::run(N as usize, ENTRIES_EACH, 1), MESSAGES)));
+    group.bench_function("bare loop, packed", |b| {
+        b.iter(|| bare::packed::run(N as usize, ENTRIES_EACH * u64::from(N), 1));
+    });
+    group.bench_function("bare loop, packed, calendar", |b| {
+        b.iter(|| bare::packed::run_calendar(N as usize, ENTRIES_EACH * u64::from(N), 1));
     });
     group.bench_function("simulator", |b| b.iter(|| simulated(false, 1)));
     group.bench_function("simulator, recording in memory", |b| b.iter(|| simulated(true, 1)));

@@ -27,25 +27,22 @@ pub const LAST_TIME: u64 = (1 << 48) - 1;
 
 impl Due {
     /// When it is due.
-    #[inline]
-    #[must_use]
     #[inline(always)]
+    #[must_use]
     pub fn time(self) -> u64 {
         (self.0 >> TIME_SHIFT) as u64
     }
 
     /// What is due, as the owner of the queue numbers it within its class.
-    #[inline]
-    #[must_use]
     #[inline(always)]
+    #[must_use]
     pub fn what(self) -> u32 {
         self.0 as u32
     }
 
     /// Whether it is a message.
-    #[inline]
-    #[must_use]
     #[inline(always)]
+    #[must_use]
     pub fn is_message(self) -> bool {
         (self.0 >> 78) as u8 & 3 == Class::Message as u8
     }
@@ -59,9 +56,9 @@ impl Due {
 
 /// A queue in which things that are due at the same time come out in the order of class and arrival.
 ///
-/// A calendar: a day for each short stretch of the near future, and a heap for what lies beyond its last day. Entries
-/// of a day are put in order only when the day comes. Most messages arrive soon, so most entries are never compared
-/// with more than a few others.
+/// A calendar: a day for each stretch of the near future, and a heap for what lies beyond its last day or within the
+/// day that has begun. Entries of a day are put in order only when the day comes. Most messages arrive soon but not at
+/// once, so most entries are never compared with more than a few others.
 #[derive(Clone, Debug)]
 pub struct Queue {
     /// Entries of the day that it is, the next one last.
@@ -69,17 +66,18 @@ pub struct Queue {
     /// The number of that day, counted from the beginning of time.
     day: u64,
     /// Entries of the days after it, by number of the day modulo [`DAYS`].
-    days: Vec<Vec<Due>>,
+    days: [Vec<Due>; DAYS],
     /// A bit for each of these days that has entries.
-    busy: [u64; DAYS / 64],
-    /// Entries beyond the calendar.
-    later: BinaryHeap<Reverse<Due>>,
+    busy: u64,
+    /// All other entries.
+    others: BinaryHeap<Reverse<Due>>,
     /// A day lasts 2^this microseconds.
     length: u32,
     arrivals: u64,
 }
 
-const DAYS: usize = 1_024;
+/// As many as a word has bits: the next busy day is found by one instruction.
+const DAYS: usize = 64;
 
 impl Queue {
     /// An empty queue for events that mostly lie less than this far ahead.
@@ -89,9 +87,9 @@ impl Queue {
         Self {
             today: Vec::new(),
             day: 0,
-            days: vec![Vec::new(); DAYS],
-            busy: [0; DAYS / 64],
-            later: BinaryHeap::new(),
+            days: [const { Vec::new() }; DAYS],
+            busy: 0,
+            others: BinaryHeap::new(),
             length,
             arrivals: 0,
         }
@@ -111,61 +109,52 @@ impl Queue {
     #[inline(always)]
     pub fn put_back(&mut self, due: Due) {
         let day = due.time() >> self.length;
-        if day <= self.day {
-            let place = self.today.partition_point(|other| *other > due);
-            self.today.insert(place, due);
-        } else if day - self.day < DAYS as u64 {
+        let ahead = day.wrapping_sub(self.day);
+        if ahead.wrapping_sub(1) < DAYS as u64 - 1 {
             let slot = day as usize % DAYS;
             self.days[slot].push(due);
-            self.busy[slot / 64] |= 1 << (slot % 64);
+            self.busy |= 1 << slot;
         } else {
-            self.later.push(Reverse(due));
+            self.others.push(Reverse(due));
         }
     }
 
     /// Takes out what is due next.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<Due> {
         if self.today.is_empty() {
             self.turn_page();
         }
-        match (self.today.last(), self.later.peek()) {
-            (Some(due), Some(Reverse(later))) if later < due => self.later.pop().map(|Reverse(due)| due),
-            (Some(_), _) => self.today.pop(),
-            (None, _) => {
-                // Nothing on the calendar: it begins anew at the day of the first that lay beyond it.
-                let Reverse(due) = self.later.pop()?;
-                self.day = due.time() >> self.length;
-                Some(due)
+        if self.others.is_empty() { self.today.pop() } else { self.pop_either() }
+    }
+
+    fn pop_either(&mut self) -> Option<Due> {
+        let Reverse(other) = *self.others.peek()?;
+        match self.today.last() {
+            Some(due) if *due < other => self.today.pop(),
+            Some(_) => self.others.pop().map(|Reverse(due)| due),
+            None => {
+                // Nothing on the calendar: it begins anew at the day of this entry.
+                self.day = other.time() >> self.length;
+                self.others.pop().map(|Reverse(due)| due)
             }
         }
     }
 
     /// Goes to the next day that has entries, if the calendar has any.
+    #[inline]
     fn turn_page(&mut self) {
-        let today = self.day as usize % DAYS;
-        let Some(ahead) = self.next_busy(today + 1) else { return };
-        self.day += ahead as u64 + 1;
+        if self.busy == 0 {
+            return;
+        }
+        let tomorrow = (self.day + 1) % DAYS as u64;
+        self.day += 1 + u64::from(self.busy.rotate_right(tomorrow as u32).trailing_zeros());
         let slot = self.day as usize % DAYS;
-        self.busy[slot / 64] &= !(1 << (slot % 64));
+        self.busy &= !(1 << slot);
         core::mem::swap(&mut self.today, &mut self.days[slot]);
         if self.today.len() > 1 {
             self.today.sort_unstable_by(|a, b| b.cmp(a));
         }
-    }
-
-    /// How many free days lie between a day and the next busy one.
-    #[inline]
-    fn next_busy(&self, from: usize) -> Option<usize> {
-        let (word, bit) = (from / 64, from % 64);
-        let words = self.busy.len();
-        let first = self.busy[word % words] >> bit;
-        if first != 0 {
-            return Some(first.trailing_zeros() as usize);
-        }
-        let rest = (1..=words).find(|step| self.busy[(word + step) % words] != 0)?;
-        let bits = self.busy[(word + rest) % words].trailing_zeros() as usize;
-        Some(rest * 64 + bits - bit)
     }
 }
 

@@ -134,7 +134,7 @@ impl<P: Protocol> World<P> {
     #[must_use]
     #[inline(always)]
     pub fn transit(&self, slot: u32) -> Transit {
-        self.post.heads[slot as usize].transit(slot)
+        self.post.letters[slot as usize].0.transit(slot)
     }
 
     /// The present moment, outside of any chain of messages.
@@ -150,10 +150,10 @@ impl<P: Protocol> World<P> {
     }
 
     /// Delivers a message; it is lost if its receiver is down.
-    #[inline]
+    #[inline(always)]
     pub fn deliver(&mut self, slot: u32, host: &mut impl Host<P>, watch: &mut impl Observer<P>) {
-        let head = self.post.heads[slot as usize];
-        let (transit, message) = (head.transit(slot), self.post.take(slot));
+        let (head, message) = self.post.take(slot);
+        let transit = head.transit(slot);
         let at = Moment { time: self.time, step: self.step, chain: head.chain };
         let cell = &self.cells[transit.to.index()];
         if !cell.up || cell.life != head.life {
@@ -165,15 +165,14 @@ impl<P: Protocol> World<P> {
 
     /// Loses a message.
     pub fn lose(&mut self, slot: u32, watch: &mut impl Observer<P>) {
-        let head = self.post.heads[slot as usize];
-        let message = self.post.take(slot);
+        let (head, message) = self.post.take(slot);
         let at = Moment { time: self.time, step: self.step, chain: head.chain };
         watch.drop(&at, &head.transit(slot), &message);
     }
 
     /// Makes a copy of a message on its way.
     pub fn duplicate(&mut self, slot: u32, host: &mut impl Host<P>, watch: &mut impl Observer<P>) {
-        let (head, message) = (self.post.heads[slot as usize], self.message(slot).clone());
+        let (head, message) = (self.post.letters[slot as usize].0, self.message(slot).clone());
         let copy = self.post.put(head, message);
         watch.duplicate(&self.moment(), &head.transit(slot), &copy);
         host.carry(&copy);
@@ -215,7 +214,7 @@ impl<P: Protocol> World<P> {
         self.input(index, Input::Start, host, watch);
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle(
         &mut self,
         at: Moment,
@@ -292,7 +291,7 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Outbox<'_, P, H, W> {
             }
             Fate::Lost => {
                 let transit = self.post.put(head, message);
-                let message = self.post.take(transit.slot);
+                let (_, message) = self.post.take(transit.slot);
                 self.watch.send(self.at, &transit, &message);
                 self.watch.drop(self.at, &transit, &message);
             }
@@ -311,8 +310,7 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Outbox<'_, P, H, W> {
 /// The messages on their way, in slots that are used again.
 #[derive(Clone, Debug)]
 struct Post<M> {
-    heads: Vec<Head>,
-    messages: Vec<Option<M>>,
+    letters: Vec<(Head, Option<M>)>,
     free: Vec<u32>,
     serial: u64,
     len: usize,
@@ -338,7 +336,7 @@ impl Head {
 
 impl<M> Post<M> {
     fn new() -> Self {
-        Self { heads: Vec::new(), messages: Vec::new(), free: Vec::new(), serial: 0, len: 0 }
+        Self { letters: Vec::new(), free: Vec::new(), serial: 0, len: 0 }
     }
 
     /// Gives a message a slot and a serial number of its own.
@@ -347,26 +345,29 @@ impl<M> Post<M> {
         head.serial = self.serial;
         self.serial += 1;
         self.len += 1;
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.heads.push(head);
-            self.messages.push(None);
-            (self.heads.len() - 1) as u32
-        });
-        self.heads[slot as usize] = head;
-        self.messages[slot as usize] = Some(message);
-        head.transit(slot)
+        match self.free.pop() {
+            Some(slot) => {
+                self.letters[slot as usize] = (head, Some(message));
+                head.transit(slot)
+            }
+            None => {
+                self.letters.push((head, Some(message)));
+                head.transit((self.letters.len() - 1) as u32)
+            }
+        }
     }
 
     #[inline(always)]
     fn message(&self, slot: u32) -> &M {
-        self.messages[slot as usize].as_ref().expect("a message is in its slot until it is taken")
+        self.letters[slot as usize].1.as_ref().expect("a message is in its slot until it is taken")
     }
 
     #[inline(always)]
-    fn take(&mut self, slot: u32) -> M {
-        let message = self.messages[slot as usize].take().expect("a message is delivered or lost once");
+    fn take(&mut self, slot: u32) -> (Head, M) {
+        let (head, message) = &mut self.letters[slot as usize];
+        let message = message.take().expect("a message is delivered or lost once");
         self.free.push(slot);
         self.len -= 1;
-        message
+        (*head, message)
     }
 }

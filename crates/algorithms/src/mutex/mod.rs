@@ -92,11 +92,13 @@ pub struct FenceCounter(u64);
 
 impl FenceCounter {
     /// Takes note of a counter that somebody else knows.
+    #[inline]
     pub fn witness(&mut self, other: Self) {
         self.0 = self.0.max(other.0);
     }
 
     /// The fence of a new entry.
+    #[inline]
     pub fn enter(&mut self, epoch: u64, process: NodeId) -> Fence {
         self.0 = self.0.saturating_add(1);
         Fence { epoch, counter: self.0, process }

@@ -675,7 +675,14 @@ impl Causal {
 
     fn copy(&mut self, transit: &Transit, copy: &Transit) {
         self.serial = copy.serial + 1;
-        self.carry(copy.slot, self.carried[transit.slot as usize]);
+        // The copy has a later number than the original, but tells nothing newer.
+        let mut known = self.carried[transit.slot as usize];
+        for (place, asked) in self.asked.iter().enumerate() {
+            if *asked > transit.serial {
+                known &= !(1 << place);
+            }
+        }
+        self.carry(copy.slot, known);
     }
 
     #[inline(always)]

@@ -158,9 +158,9 @@ fn choose<L: Locks>(
             Doing::Inside | Doing::Waiting | Doing::Nothing => {}
         }
     }
-    // Timers are slow: they run out when little else is going on.
+    // Timers are slower than messages.
     let timers = world.armed().len();
-    if timers > 0 && (quiet || dice.below(40) == 0) && plan.load != Load::Light {
+    if quiet && timers > 0 {
         steps.push(Step::Expire(dice.below(timers)));
     }
     let count = steps.len();

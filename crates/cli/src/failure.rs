@@ -1,0 +1,79 @@
+//! How a command ends.
+
+use core::fmt::Display;
+use std::io::Write as _;
+use std::path::Path;
+
+use owo_colors::OwoColorize as _;
+
+/// What a command found out; its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All held.
+    Held,
+    /// A property failed, or what was asked for did not happen.
+    Failed,
+}
+
+impl Verdict {
+    /// The verdict on something that should be so.
+    pub fn of(held: bool) -> Self {
+        if held { Self::Held } else { Self::Failed }
+    }
+}
+
+/// Why a command could not do what it was asked for; nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    sentence: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// What is wrong, in one sentence.
+    pub fn new(sentence: impl Display) -> Self {
+        Self { sentence: one_line(&sentence.to_string()), hint: None }
+    }
+
+    /// What is wrong with a file.
+    pub fn file(verb: &str, path: &Path, error: &std::io::Error) -> Self {
+        let text = error.to_string();
+        let why = text.split(" (os error").next().unwrap_or(&text);
+        Self::new(format!("cannot {verb} '{}': {why}", path.display()))
+    }
+
+    /// What to do about it.
+    pub fn hint(mut self, hint: impl Display) -> Self {
+        self.hint = Some(one_line(&hint.to_string()));
+        self
+    }
+
+    /// Says it on standard error.
+    pub fn print(&self) {
+        let mut err = anstream::stderr().lock();
+        // There is nobody left to tell if this fails too.
+        let _ = writeln!(err, "{} {}", "error:".red().bold(), self.sentence);
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(err, "{} {hint}", "hint:".cyan());
+        }
+    }
+}
+
+/// One line, whatever was typed or read: a control character could redraw the terminal.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The name that was perhaps meant.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let close = known.into_iter().map(|other| (strsim::jaro_winkler(name, other), other));
+    close.filter(|(similarity, _)| *similarity > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
+}
+
+/// The sentence about an algorithm that does not exist.
+pub fn no_such_algorithm(name: &str) -> Failure {
+    let known = conclave_algorithms::registry::all();
+    let meant = nearest(name, known.iter().map(|about| about.name));
+    let guess = meant.map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
+    Failure::new(format!("there is no algorithm '{name}'{guess}")).hint("'conclave list' shows all of them")
+}

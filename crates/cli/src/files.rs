@@ -1,0 +1,135 @@
+//! Files in, files out.
+
+use std::fs;
+use std::io::{self, BufWriter, Read as _, Write};
+use std::path::{Path, PathBuf};
+
+use conclave_trace::{SvgOptions, Trace, mermaid, shiviz, svg};
+
+use crate::args::OutputArgs;
+use crate::failure::Failure;
+
+/// No script and no trace that a person can wait for is larger.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// Reads a text; `-` is standard input.
+pub fn read(path: &Path) -> Result<String, Failure> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::InvalidData => Failure::new(format!("'{}' is not a text", path.display())),
+        _ => Failure::file("read", path, &error),
+    };
+    let mut text = String::new();
+    if is_standard(path) {
+        io::stdin().take(MOST_BYTES).read_to_string(&mut text).map_err(failed)?;
+    } else {
+        fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text)).map_err(failed)?;
+    }
+    Ok(text)
+}
+
+/// Whether this stands for standard input.
+pub fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Says whether a file can be written, without leaving a trace: better now than after a long run.
+pub fn check(path: &Path) -> Result<(), Failure> {
+    if is_special(path) {
+        return Ok(());
+    }
+    draft(path).map(drop).map_err(|error| Failure::file("write", path, &error))
+}
+
+/// Writes a file, all of it or nothing: it is written beside its place and then moved there.
+pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let written = if is_special(path) {
+        fs::OpenOptions::new().write(true).open(path).and_then(|mut file| fill(&mut file, content))
+    } else {
+        draft(path).and_then(|mut draft| {
+            fill(draft.as_file_mut(), content)?;
+            draft.persist(target(path)).map(drop).map_err(|error| error.error)
+        })
+    };
+    written.map_err(|error| Failure::file("write", path, &error))
+}
+
+fn fill(file: &mut fs::File, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    content(&mut out)?;
+    out.flush()
+}
+
+/// Something that is there and is neither file nor directory, like `/dev/null`: it must not be replaced.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
+/// Where the bytes belong: behind a link, so that the link stays one.
+fn target(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// An empty file beside the place of another, gone when it is dropped.
+fn draft(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let path = target(path);
+    if path.file_name().is_none() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if fs::metadata(&path).is_ok_and(|data| data.permissions().readonly()) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".conclave-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // As for any new file; what the user's mask forbids is taken away.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(directory)
+}
+
+impl OutputArgs {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        [&self.trace, &self.svg, &self.shiviz, &self.mermaid].into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Whether a file was asked for.
+    pub fn wants_files(&self) -> bool {
+        self.paths().next().is_some()
+    }
+
+    /// Whether all the files can be written.
+    pub fn check(&self) -> Result<(), Failure> {
+        let mut seen = Vec::new();
+        for path in self.paths() {
+            check(path)?;
+            let place = target(path);
+            if seen.contains(&place) && !is_special(path) {
+                return Err(Failure::new(format!("two outputs would go into the one file '{}'", path.display())));
+            }
+            seen.push(place);
+        }
+        Ok(())
+    }
+
+    /// Writes the files that were asked for.
+    pub fn write(&self, trace: &Trace) -> Result<(), Failure> {
+        let text = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
+            Some(path) => write(path, |out| out.write_all(text().as_bytes())),
+            None => Ok(()),
+        };
+        if let Some(path) = &self.trace {
+            write(path, |mut out| trace.write_jsonl(&mut out))?;
+        }
+        let options =
+            SvgOptions { stamps: self.stamps.into(), axis: self.axis.into(), ..SvgOptions::default() };
+        text(&self.svg, &|| svg(trace, &options))?;
+        text(&self.shiviz, &|| shiviz(trace))?;
+        text(&self.mermaid, &|| mermaid(trace))
+    }
+}

@@ -66,7 +66,12 @@ fn is_special(path: &Path) -> bool {
 
 /// Where the bytes belong: behind a link, so that the link stays one.
 fn target(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+    let beside = || Some(fs::canonicalize(directory_of(path)).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_owned())
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// An empty file beside the place of another, gone when it is dropped.
@@ -81,7 +86,6 @@ fn draft(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     if fs::metadata(&path).is_ok_and(|data| data.permissions().readonly()) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".conclave-").suffix(".tmp");
     #[cfg(unix)]
@@ -90,7 +94,7 @@ fn draft(path: &Path) -> io::Result<tempfile::NamedTempFile> {
         // As for any new file; what the user's mask forbids is taken away.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(directory)
+    builder.tempfile_in(directory_of(&path))
 }
 
 impl OutputArgs {

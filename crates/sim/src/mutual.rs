@@ -1,15 +1,17 @@
 //! A simulated run of mutual exclusion, from options to report.
 
 use conclave_algorithms::mutex::{Ending, Load, Locks, Mutex, Properties, Tally, Violation};
-use conclave_algorithms::{Channels, Named, NamedConfig};
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{Arena, Channels, Named, NamedConfig, SettingError, Settings};
 use conclave_core::{Members, Observer, Timing};
-use conclave_trace::{Header, Record, Trace, What};
+use conclave_trace::{Header, Record, Setup, Trace, What};
 
 use crate::digest::Digest;
 use crate::faults::Faults;
 use crate::metrics::Metrics;
 use crate::recorder::Recorder;
 use crate::report::{Facts, Report};
+use crate::script::PlayError;
 use crate::span::Span;
 use crate::timed::{Limits, Network, Rest, Run, Scene};
 use crate::workload::Entries;
@@ -109,6 +111,31 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// What happened, if it was recorded.
     pub trace: Option<Trace>,
+}
+
+/// Simulates a run of the algorithm, settings and mutant that a setup names.
+///
+/// # Errors
+/// If there is no such algorithm, or it cannot be set up so.
+pub fn simulate_setup(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcome, PlayError> {
+    struct Starter<'a>(&'a Setup, &'a Plan, bool);
+    impl Visitor for Starter<'_> {
+        type Output = Result<Outcome, SettingError>;
+
+        fn mutex<A: Mutex>(self) -> Self::Output {
+            let Self(setup, plan, record) = self;
+            let config = A::configure(&settings_of::<A>(setup)?, &plan.members)?;
+            Ok(simulate::<A>(&config, plan, setup.to_header(A::ABOUT.channels.name()), record))
+        }
+    }
+    let outcome = registry::visit(&setup.algorithm, Starter(setup, plan, record));
+    Ok(outcome.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
+}
+
+/// The settings of a setup, held against what the algorithm declares.
+pub(crate) fn settings_of<A: Mutex>(setup: &Setup) -> Result<Settings, SettingError> {
+    let given = setup.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, setup.mutant.as_deref())
 }
 
 /// Simulates a run of an algorithm for mutual exclusion.

@@ -2,11 +2,11 @@
 
 use conclave_algorithms::mutex::{Judgement, Locks, Mutex, Properties, Violation};
 use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{Arena, Channels, Named, NamedConfig, SettingError, Settings};
+use conclave_algorithms::{Channels, Named, NamedConfig, SettingError};
 use conclave_core::{Incarnation, Members, Message, Moment, NodeId, Observer, Phase, Process, Transit};
 use conclave_trace::{Carry, Command, Header, Script, Setup, Trace, What, Which, message_text};
 
-use crate::mutual::append_violation;
+use crate::mutual::{append_violation, settings_of};
 use crate::recorder::{Recorder, event_text};
 use crate::stage::Stage;
 
@@ -101,8 +101,7 @@ pub(crate) struct Cast<A: Mutex> {
 
 impl<A: Mutex> Cast<A> {
     pub fn new(setup: &Setup) -> Result<Self, SettingError> {
-        let given = setup.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let settings = Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, setup.mutant.as_deref())?;
+        let settings = settings_of::<A>(setup)?;
         let members = Members::listed(setup.nodes.clone());
         let config = A::configure(&settings, &members)?;
         let header = setup.to_header(A::ABOUT.channels.name());

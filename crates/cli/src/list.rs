@@ -15,15 +15,14 @@ pub fn run(args: &ListArgs) -> Result<Verdict, Failure> {
         Some(name) => vec![registry::find(name).ok_or_else(|| no_such_algorithm(name))?],
         None => registry::all(),
     };
-    let text = match (args.json, args.mutants, &args.algo) {
-        (true, true, _) => format!("{}\n", Value::from(mutants(&chosen).map(mutant_json).collect::<Vec<_>>())),
-        (true, false, Some(_)) => format!("{}\n", json(chosen[0])),
-        (true, false, None) => format!("{}\n", Value::from(chosen.iter().map(|about| json(about)).collect::<Vec<_>>())),
-        (false, true, _) => mutant_table(&chosen),
-        (false, false, Some(_)) => details(chosen[0]),
-        (false, false, None) => overview(&chosen),
-    };
-    output::show(&text)?;
+    match (args.json, args.mutants, &args.algo) {
+        (true, true, _) => output::show_json(&mutants(&chosen).map(mutant_json).collect::<Vec<_>>()),
+        (true, false, Some(_)) => output::show_json(&json(chosen[0])),
+        (true, false, None) => output::show_json(&chosen.iter().map(|about| json(about)).collect::<Vec<_>>()),
+        (false, true, _) => output::show(&mutant_table(&chosen)),
+        (false, false, Some(_)) => output::show(&details(chosen[0])),
+        (false, false, None) => output::show(&overview(&chosen)),
+    }?;
     Ok(Verdict::Held)
 }
 

@@ -107,7 +107,7 @@ impl Entries {
     }
 
     fn next<P: Locks>(&mut self, place: usize, agenda: &mut Agenda<P>) {
-        if self.users[place].left == 0 {
+        if self.users[place].left == 0 || self.users[place].state != Using::Idle {
             return;
         }
         let think = self.think.draw(&mut agenda.rng);

@@ -10,7 +10,8 @@ use conclave_trace::{Block, Command, Script, Setup};
 
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "txt")).collect();
     files.sort();
     assert!(!files.is_empty(), "there are no scripts");
     files
@@ -28,7 +29,10 @@ fn golden_scripts_come_out_as_recorded() {
         let script = read(&path);
         let played = play(&script).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         if update {
-            fs::write(&path, played.script.to_string()).unwrap();
+            // The other tests read the file at the same time: it must never be seen half written.
+            let new = path.with_extension("new");
+            fs::write(&new, played.script.to_string()).unwrap();
+            fs::rename(new, &path).unwrap();
         } else {
             assert_eq!(played.difference, None, "{} came out differently", path.display());
         }

@@ -99,8 +99,21 @@ impl Tree {
                 out.push_str(&fields[0].0);
                 fields[0].1.write_under(out);
             }
+            // A stamp, a fence, a numbered request: numbers that only together name something.
+            Self::Fields(fields) if fields.len() > 1 && fields.iter().all(|(_, value)| value.is_number()) => {
+                for (place, (_, number)) in fields.iter().enumerate() {
+                    if place > 0 {
+                        out.push('.');
+                    }
+                    number.write(out);
+                }
+            }
             Self::Fields(fields) => write_between('{', fields.iter().map(|(_, value)| value), '}', out),
         }
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(self, Self::Word(word) if word.bytes().all(|byte| byte.is_ascii_digit()))
     }
 }
 

@@ -108,6 +108,9 @@ pub enum Ending {
 /// Above this size the happened-before order is not judged: a set of processes must fit a word.
 const MAX_CAUSAL: usize = 64;
 
+/// Why a bound is not judged once something went wrong.
+const FAULTLESS: &str = "judged only in runs without faults";
+
 /// The observer that judges all properties of mutual exclusion.
 #[derive(Clone, Debug)]
 pub struct Properties {
@@ -391,7 +394,7 @@ impl Properties {
                 format!("the process at place {place} was overtaken {overtaken} times")
             });
         }
-        if let Some(place) = inverted {
+        if let Some(place) = inverted.filter(|_| !self.disturbed) {
             let text = || {
                 format!(
                     "{} was let in before the process at place {place}, whose request was known first",
@@ -399,7 +402,7 @@ impl Properties {
                 )
             };
             self.arrival_inversions.add(text);
-            if self.promises.arrival_order && !self.disturbed {
+            if self.promises.arrival_order {
                 self.broken("ME5-FCFS", at.step, text);
             }
         }
@@ -488,7 +491,7 @@ impl Properties {
             None => format!("at most {}", self.max_overtaking),
         };
         let undisturbed = |finding: Finding| {
-            if self.disturbed { Finding::Open("judged only in runs without faults".into()) } else { finding }
+            if self.disturbed { Finding::Open(FAULTLESS.into()) } else { finding }
         };
         let order = |tallied: &Tallied, judged: Option<&str>| match judged {
             _ if tallied.count > 0 => {
@@ -501,7 +504,7 @@ impl Properties {
         let uncaused = self.causal.is_none().then_some("judged for one lock and up to 64 processes");
         let solo = |code: &str| {
             broken(code).unwrap_or_else(|| match (self.solo_entries, self.disturbed) {
-                (_, true) => Finding::Open("judged only in runs without faults".into()),
+                (_, true) => Finding::Open(FAULTLESS.into()),
                 (0, _) => Finding::Open("nobody was ever alone".into()),
                 (count, _) => Finding::Held(format!("{count} entries alone")),
             })
@@ -529,7 +532,7 @@ impl Properties {
                 "ME5-FCFS",
                 "order of arrival",
                 self.promises.arrival_order,
-                order(&self.arrival_inversions, None),
+                order(&self.arrival_inversions, self.disturbed.then_some(FAULTLESS)),
             ),
             judge(
                 "ME5-TS",

@@ -1,0 +1,179 @@
+//! A run for people: what it cost, what held, what broke.
+
+use conclave_algorithms::mutex::Violation;
+use conclave_sim::{Property, Report, Summary};
+use conclave_trace::Script;
+use owo_colors::OwoColorize as _;
+
+use super::term::indented;
+
+/// A table of label, measured value, and what the literature gives.
+#[derive(Default)]
+pub struct Sheet {
+    rows: Vec<[String; 3]>,
+}
+
+impl Sheet {
+    /// Everything that a report measured.
+    pub fn of(report: &Report, nodes: &[conclave_core::NodeId]) -> String {
+        let mut sheet = Self::default();
+        let per_entry = report.messages_per_entry.map_or_else(|| "nobody entered".into(), number);
+        sheet.row("messages per entry", per_entry, formula(report));
+        for (kind, count) in &report.messages_by_kind {
+            sheet.plain(&format!("  {kind}"), grouped(*count));
+        }
+        sheet.counted("overhead messages", report.overhead_messages);
+        sheet.counted("messages lost", report.dropped);
+        sheet.counted("messages duplicated", report.duplicated);
+        sheet.plain("entries", format!("{}, {} of them waited", grouped(report.entries), grouped(report.waited)));
+        sheet.plain("client delay", times(&report.client_delay));
+        let hops = report.sync_delay_hops.map_or_else(String::new, |hops| format!(", {} mean hops", number(hops)));
+        sheet.plain("sync delay", times(&report.sync_delay) + &hops);
+        sheet.plain("response time", times(&report.response));
+        sheet.plain("overtaking", format!("at most {}", report.max_overtaking));
+        let busiest = nodes.iter().zip(&report.load_by_process).max_by_key(|(id, load)| (**load, u32::MAX - id.0));
+        if let Some((id, load)) = busiest {
+            sheet.plain("busiest process", format!("{id}, {} messages in and out", grouped(*load)));
+        }
+        if let Some(throughput) = report.throughput {
+            sheet.plain("throughput", format!("{} entries per virtual second", number(throughput)));
+        }
+        sheet.plain("virtual time", format!("{} ms, {}", number(report.virtual_time), report.ending));
+        sheet.plain("events", format!("{} inputs handled", grouped(report.events)));
+        if report.wall_seconds > 0.0 {
+            let messages = report.messages + report.overhead_messages;
+            let speed = grouped((messages as f64 / report.wall_seconds) as u64);
+            sheet.plain("speed", format!("{speed} messages per real second"));
+        }
+        sheet.text()
+    }
+
+    fn row(&mut self, label: &str, measured: String, expected: String) {
+        self.rows.push([label.to_owned(), measured, expected]);
+    }
+
+    fn plain(&mut self, label: &str, measured: String) {
+        self.row(label, measured, String::new());
+    }
+
+    /// A row only if there is something to count.
+    fn counted(&mut self, label: &str, count: u64) {
+        if count > 0 {
+            self.plain(label, grouped(count));
+        }
+    }
+
+    fn text(&self) -> String {
+        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let label = width(0) + 2;
+        // Only a row that has something beside it must leave room for it.
+        let beside = self.rows.iter().filter(|row| !row[2].is_empty());
+        let measured = beside.map(|row| row[1].chars().count()).max().unwrap_or(0).max("measured".len()) + 3;
+        let mut text = format!("  {:label$}{}", "", format!("{:<measured$}formula", "measured").dimmed());
+        text.push('\n');
+        for [name, value, expected] in &self.rows {
+            let line = format!("  {name:<label$}{value:<measured$}{expected}");
+            text += line.trim_end();
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// What the literature gives, and whether it agrees.
+fn formula(report: &Report) -> String {
+    let formula = &report.formula;
+    let value = match (formula.exact, formula.high) {
+        _ if report.entries == 0 => String::new(),
+        (Some(exact), _) => format!(" = {}", number(exact)),
+        (None, Some(high)) => format!(": {} to {}", number(formula.low), number(high)),
+        (None, None) => format!(": at least {}", number(formula.low)),
+    };
+    let verdict = match formula.agrees {
+        Some(true) => "✓".green().to_string(),
+        Some(false) => "✗ does not agree".red().bold().to_string(),
+        None => "– not comparable".dimmed().to_string(),
+    };
+    format!("{}{value} {verdict}", formula.text)
+}
+
+/// The properties, a line each: first what was promised, then the rest.
+pub fn judged(promised: &[Property], other: &[Property]) -> String {
+    let all = || promised.iter().chain(other);
+    let name = all().map(|property| property.name.len()).max().unwrap_or(0);
+    let claim = all().map(|property| property.claim.len()).max().unwrap_or(0);
+    let label = |property: &Property| format!("{:<name$}  {:<claim$}", property.name, property.claim);
+    let mut text = format!("  {}\n", "promised".dimmed());
+    for property in promised {
+        text += &line(property, &label(property));
+    }
+    if !other.is_empty() {
+        text += &format!("  {}\n", "not promised".dimmed());
+    }
+    for property in other {
+        let word = match property.holds {
+            Some(true) => "held anyway",
+            Some(false) => "did not hold",
+            None => "open",
+        };
+        let detail = if property.detail.is_empty() { word.into() } else { format!("{word}: {}", property.detail) };
+        let lines = indented(&format!("  · {}  ", label(property)), &detail);
+        text += &lines.lines().map(|line| format!("{}\n", line.dimmed())).collect::<String>();
+    }
+    text
+}
+
+fn line(property: &Property, label: &str) -> String {
+    let plain = indented(&format!("  ? {label}  "), &property.detail);
+    let plain = plain.trim_end();
+    let mark = match property.holds {
+        Some(true) => "✓".green().to_string(),
+        Some(false) => "✗".red().bold().to_string(),
+        None => "–".yellow().to_string(),
+    };
+    format!("{}\n", plain.replacen('?', &mark, 1))
+}
+
+/// The promise that was broken, and the shortest way there that was found.
+pub fn violated(violation: &Violation, script: Option<&Script>, rerun: &str) -> String {
+    let sentence = format!("{} is broken: {}", violation.property, violation.detail);
+    let lines = indented("✗ ", &sentence);
+    let mut text: String = lines.lines().map(|line| format!("{}\n", line.red().bold())).collect();
+    if let Some(script) = script {
+        text += &format!("\n{}\n\n{script}", "A short script that breaks it too:".bold());
+    }
+    text += &format!("\n{}  {rerun}\n", "run it again".bold());
+    if script.is_some() {
+        text += &format!("{}     save the script as bug.script, then: conclave replay bug.script\n", "replay it".bold());
+    }
+    text
+}
+
+fn times(summary: &Summary) -> String {
+    match summary.mean {
+        Some(mean) => format!("{} ms on average, {} ms at most", number(mean), number(summary.max)),
+        None => "–".into(),
+    }
+}
+
+/// A number with as many digits as anyone reads.
+fn number(value: f64) -> String {
+    if value >= 1000.0 {
+        return grouped(value.round() as u64);
+    }
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A whole number with its thousands set apart.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

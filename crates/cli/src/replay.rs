@@ -1,0 +1,281 @@
+//! `conclave replay`: scripts and traces, once more.
+
+use std::path::Path;
+
+use conclave_algorithms::mutex::Violation;
+use conclave_sim::{Difference, PlayError, Played, Property, commands_of, play};
+use conclave_trace::{Block, Command, Header, Record, Script, Setup, Trace, What, describe};
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use crate::args::{DiagramArg, OutputArgs, ReplayArgs, quoted};
+use crate::failure::{Failure, Verdict, no_such_algorithm};
+use crate::output::{self, grouped, indented, judged};
+use crate::sim::{drawn, violation_json};
+use crate::files;
+
+/// Repeats what a file holds, a script or a trace.
+pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
+    let text = files::read(&args.file)?;
+    if !text.trim_start().starts_with('{') {
+        return replay_script(&args.file, &text, &args.output, args.update);
+    }
+    if args.update {
+        return Err(Failure::new("--update rewrites scripts, and this is a trace"));
+    }
+    replay_trace(&args.file, &text, &args.output)
+}
+
+/// Plays a script.
+pub fn script(path: &Path, output: &OutputArgs, update: bool) -> Result<Verdict, Failure> {
+    replay_script(path, &files::read(path)?, output, update)
+}
+
+fn replay_script(path: &Path, text: &str, output: &OutputArgs, update: bool) -> Result<Verdict, Failure> {
+    if update && files::is_standard(path) {
+        return Err(Failure::new("--update needs a file to rewrite, and this is standard input"));
+    }
+    let named = |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+    let script = Script::parse(text).map_err(|error| named(&error))?;
+    output.check()?;
+    let played = play(&script).map_err(|error| match error {
+        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name),
+        PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
+    })?;
+    output.write(&played.trace)?;
+    if update {
+        files::write(path, |out| write!(out, "{}", played.script))?;
+    }
+    let difference = played.difference.as_ref().filter(|_| !update);
+    if output.json {
+        output::show_json(&script_json(path, &played, update))?;
+    } else {
+        output::show(&script_page(path, &played, difference, output, update))?;
+    }
+    Ok(Verdict::of(difference.is_none() && held(&played)))
+}
+
+fn held(played: &Played) -> bool {
+    let (promised, _) = properties(played);
+    played.violation.is_none() && promised.iter().all(|property| property.holds != Some(false))
+}
+
+/// What was promised, and what was not.
+fn properties(played: &Played) -> (Vec<Property>, Vec<Property>) {
+    let judgements = played.judgements.iter().cloned();
+    let (promised, other): (Vec<_>, Vec<_>) = judgements.partition(|judgement| judgement.promised);
+    (promised.into_iter().map(Property::from).collect(), other.into_iter().map(Property::from).collect())
+}
+
+fn script_page(
+    path: &Path,
+    played: &Played,
+    difference: Option<&Difference>,
+    output: &OutputArgs,
+    update: bool,
+) -> String {
+    let mut page = format!("{}\n", played.script);
+    if output.diagram == DiagramArg::Always {
+        page += &format!("{}\n", drawn(&played.trace, output.diagram));
+    }
+    page += &properties_page(played);
+    page += &match difference {
+        Some(difference) => different(path, difference),
+        None if update => format!("{} {} holds what came out\n", "✓".green(), path.display()),
+        None => format!("{} it came out as recorded\n", "✓".green()),
+    };
+    page
+}
+
+fn different(path: &Path, difference: &Difference) -> String {
+    let side = |text: &Option<String>| text.clone().unwrap_or_else(|| "nothing more".into());
+    let headline = format!("✗ it came out differently, first in the block at line {}", difference.line);
+    let mut text = format!("{}\n", headline.red().bold());
+    text += &indented("  recorded  ", &side(&difference.recorded));
+    text += &indented("  came out  ", &side(&difference.came_out));
+    let word = quoted(&path.display().to_string());
+    text + &format!("  if that is right: conclave replay {word} --update\n")
+}
+
+fn properties_page(played: &Played) -> String {
+    let (promised, other) = properties(played);
+    let mut page = judged(&promised, &other) + "\n";
+    page += &played.violation.as_ref().map_or_else(String::new, broken_line);
+    page
+}
+
+fn broken_line(violation: &Violation) -> String {
+    let lines = indented("✗ ", &format!("{} is broken: {}", violation.property, violation.detail));
+    lines.lines().map(|line| format!("{}\n", line.red().bold())).collect()
+}
+
+fn script_json(path: &Path, played: &Played, updated: bool) -> Value {
+    let difference = played.difference.as_ref().map(|difference| {
+        json!({ "line": difference.line, "recorded": difference.recorded, "came_out": difference.came_out })
+    });
+    let mut report = played_json(path, "script", &played.trace.header, played);
+    report["same"] = played.difference.is_none().into();
+    report["difference"] = difference.into();
+    report["updated"] = updated.into();
+    report["script"] = played.script.to_string().into();
+    report
+}
+
+fn played_json(path: &Path, kind: &str, header: &Header, played: &Played) -> Value {
+    let (promised, other) = properties(played);
+    let mut report = json!({
+        "file": path.display().to_string(),
+        "kind": kind,
+        "algorithm": header.algorithm,
+        "settings": header.settings,
+        "nodes": header.nodes.len(),
+        "records": played.trace.records.len(),
+        "properties": promised,
+        "not_promised": other,
+    });
+    if let Some(mutant) = &header.mutant {
+        report["mutant"] = mutant.as_str().into();
+    }
+    if let Some(violation) = &played.violation {
+        report["violation"] = violation_json(violation);
+    }
+    report
+}
+
+fn replay_trace(path: &Path, text: &str, output: &OutputArgs) -> Result<Verdict, Failure> {
+    let named = |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+    let trace = Trace::read_jsonl(text).map_err(|error| named(&error))?;
+    if !matches!(trace.header.channels.as_str(), "fifo" | "any") {
+        return Err(named(&format!("line 1: '{}' is not a channel order", trace.header.channels)));
+    }
+    output.check()?;
+    let lines: Vec<usize> =
+        (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).map(|(number, _)| number).collect();
+    let repeated = Repeated::of(&trace, &lines[1..]).map_err(|error| match error {
+        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name),
+        PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
+    })?;
+    output.write(&trace)?;
+    if output.json {
+        output::show_json(&repeated.json(path, &trace))?;
+    } else {
+        output::show(&repeated.page(&trace, output))?;
+    }
+    let held = repeated.played.as_ref().is_some_and(held);
+    Ok(Verdict::of(repeated.divergence.is_none() && held))
+}
+
+/// A recorded run, done once more.
+struct Repeated {
+    /// Nothing if it could not be done.
+    played: Option<Played>,
+    divergence: Option<Divergence>,
+}
+
+/// Where a recorded run and its repetition part.
+struct Divergence {
+    /// The line of the trace.
+    line: usize,
+    recorded: String,
+    came_out: String,
+}
+
+impl Repeated {
+    /// `lines` are the lines of the records in their file.
+    fn of(trace: &Trace, lines: &[usize]) -> Result<Self, PlayError> {
+        match play(&script_of(trace, lines)) {
+            Ok(played) => {
+                let divergence = divergence(trace, &played.trace, lines);
+                Ok(Self { played: Some(played), divergence })
+            }
+            Err(PlayError::Impossible { line, why }) => {
+                let record = lines.iter().position(|other| *other == line).and_then(|at| trace.records.get(at));
+                let recorded = record.map_or_else(String::new, describe);
+                Ok(Self { played: None, divergence: Some(Divergence { line, recorded, came_out: why }) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn page(&self, trace: &Trace, output: &OutputArgs) -> String {
+        let header = &trace.header;
+        let mut facts = format!(" · {} processes · {}", header.nodes.len(), counted(trace));
+        facts += &header.mutant.as_ref().map_or_else(String::new, |mutant| format!(" · mutant {mutant}"));
+        let mut page = format!("{}{facts}\n\n", header.algorithm.bold());
+        let draws = match output.diagram {
+            DiagramArg::Always => true,
+            DiagramArg::Never => false,
+            DiagramArg::Auto => header.nodes.len() <= 8 && trace.records.len() <= 200,
+        };
+        if draws {
+            page += &format!("{}\n", drawn(trace, output.diagram));
+        }
+        page += &self.played.as_ref().map_or_else(String::new, properties_page);
+        match &self.divergence {
+            None => page + &format!("{} it came out the same, message by message\n", "✓".green()),
+            Some(divergence) => {
+                let headline = format!("✗ it came out differently, first at line {}", divergence.line);
+                page += &format!("{}\n", headline.red().bold());
+                page += &indented("  recorded  ", &divergence.recorded);
+                page + &indented("  came out  ", &divergence.came_out)
+            }
+        }
+    }
+
+    fn json(&self, path: &Path, trace: &Trace) -> Value {
+        let mut report = match &self.played {
+            Some(played) => played_json(path, "trace", &trace.header, played),
+            None => json!({ "file": path.display().to_string(), "kind": "trace", "algorithm": trace.header.algorithm }),
+        };
+        report["records"] = trace.records.len().into();
+        report["same"] = self.divergence.is_none().into();
+        report["difference"] = self.divergence.as_ref().map_or(Value::Null, |divergence| {
+            json!({
+                "line": divergence.line,
+                "recorded": divergence.recorded,
+                "came_out": divergence.came_out,
+            })
+        });
+        report
+    }
+}
+
+fn counted(trace: &Trace) -> String {
+    let sends = trace.records.iter().filter(|record| matches!(record.what, What::Send(_))).count();
+    format!("{} records, {} messages", grouped(trace.records.len() as u64), grouped(sends as u64))
+}
+
+/// The script that repeats a trace, each command with the line of its record.
+fn script_of(trace: &Trace, lines: &[usize]) -> Script {
+    let run = (Command::Run(Setup::from_header(&trace.header)), 1);
+    let mut one = Trace { header: Header { nodes: Vec::new(), ..trace.header.clone() }, records: Vec::new() };
+    let commands = trace.records.iter().zip(lines).flat_map(|(record, line)| {
+        one.records.clear();
+        one.records.push(record.clone());
+        commands_of(&one).into_iter().map(|command| (command, *line)).collect::<Vec<_>>()
+    });
+    let commands = core::iter::once(run).chain(commands).collect();
+    Script { blocks: vec![Block { commands, ..Block::default() }] }
+}
+
+/// The first message or event that is not the same; times do not count.
+fn divergence(recorded: &Trace, came_out: &Trace, lines: &[usize]) -> Option<Divergence> {
+    let mut old = recorded.records.iter().zip(lines).filter(|(record, _)| is_told(record));
+    let mut new = came_out.records.iter().filter(|record| is_told(record));
+    loop {
+        let (old, new) = (old.next(), new.next());
+        if old.is_none() && new.is_none() {
+            return None;
+        }
+        let words = |record: Option<&Record>| record.map_or_else(|| "nothing more".into(), describe);
+        let (before, after) = (words(old.map(|(record, _)| record)), words(new));
+        if before != after {
+            let line = old.map_or_else(|| lines.last().map_or(1, |last| last + 1), |(_, line)| *line);
+            return Some(Divergence { line, recorded: before, came_out: after });
+        }
+    }
+}
+
+fn is_told(record: &Record) -> bool {
+    matches!(record.what, What::Send(_) | What::Deliver(_) | What::Event { .. })
+}

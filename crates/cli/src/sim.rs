@@ -1,0 +1,515 @@
+//! `conclave sim`: simulated runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use conclave_algorithms::mutex::{Load, Mutex, Tally, Violation};
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{About, Arena, Channels, SettingError, Settings, Synchrony, Topology};
+use conclave_core::{Members, NodeId};
+use conclave_sim::faults::{Faults, stranger};
+use conclave_sim::{Outcome, Plan, Report, load_word, shrink, simulate};
+use conclave_trace::{DiagramOptions, Script, Setup, Trace, diagram};
+use owo_colors::OwoColorize as _;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::args::{DiagramArg, Given, OutputArgs, Seeds, SimArgs};
+use crate::failure::{Failure, Verdict, no_such_algorithm};
+use crate::output::{self, Progress, Sheet, grouped, judged, notice, terminal_width, violated};
+use crate::replay;
+
+/// Simulates a run, or one for each of many seeds.
+pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
+    let name = match (&args.algo, &args.script) {
+        (Some(name), None) => name,
+        (None, Some(script)) => {
+            if let Some(option) = given.first() {
+                let sentence = format!("{option} and --script cannot be used together: the script says what runs");
+                return Err(Failure::new(sentence));
+            }
+            return replay::script(script, &args.output, false);
+        }
+        (Some(name), Some(_)) => {
+            return Err(Failure::new(format!("'{name}' and --script cannot be used together: the script says what runs")));
+        }
+        (None, None) => {
+            return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
+        }
+    };
+    let about = registry::find(name).ok_or_else(|| no_such_algorithm(name))?;
+    let members = args.members()?;
+    let plan = plan(args, &members)?;
+    check_size(about, &plan)?;
+    check_delays(about, &plan)?;
+    check_settings(args)?;
+    registry::visit(about.name, Opener { args, given, plan }).ok_or_else(|| no_such_algorithm(name))?
+}
+
+/// An algorithm whose name was learnt at run time, set up to be tried.
+trait Laboratory {
+    fn simulate(&self, plan: &Plan, record: bool) -> Outcome;
+    fn shrink(&self, plan: &Plan, property: &str) -> Option<Script>;
+    /// About how many messages a run takes.
+    fn messages(&self, plan: &Plan) -> u64;
+    fn about(&self) -> &'static About;
+    fn setup(&self) -> &Setup;
+}
+
+struct Bench<A: Mutex> {
+    settings: Settings,
+    config: A::Config,
+    setup: Setup,
+}
+
+impl<A: Mutex> Laboratory for Bench<A> {
+    fn simulate(&self, plan: &Plan, record: bool) -> Outcome {
+        let header = self.setup.to_header(A::ABOUT.channels.name());
+        simulate::<A>(&self.config, plan, header, record)
+    }
+
+    fn shrink(&self, plan: &Plan, property: &str) -> Option<Script> {
+        shrink::<A>(&self.settings, plan, &self.setup, property)
+    }
+
+    fn messages(&self, plan: &Plan) -> u64 {
+        let n = plan.members.len();
+        let entries = vec![plan.entries * plan.locks as u64; n];
+        let tally = Tally { load: plan.load, entries: &entries, waited: &vec![0; n] };
+        A::formula(&self.config, &plan.members, &tally).low
+    }
+
+    fn about(&self) -> &'static About {
+        const { &A::ABOUT }
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.setup
+    }
+}
+
+impl<A: Mutex> Bench<A> {
+    fn new(args: &SimArgs, members: &Members) -> Result<Self, SettingError> {
+        let given = args.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let settings = Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, args.mutant.as_deref())?;
+        let config = A::configure(&settings, members)?;
+        let setup = Setup {
+            algorithm: A::ABOUT.name.into(),
+            nodes: members.iter().collect(),
+            settings: args.set.iter().cloned().collect(),
+            mutant: args.mutant.clone(),
+            channels: args.channels.map(|channels| Channels::from(channels).name().into()),
+            locks: args.locks,
+        };
+        Ok(Self { settings, config, setup })
+    }
+}
+
+/// Does what was asked for with the algorithm that was named.
+struct Opener<'a> {
+    args: &'a SimArgs,
+    given: &'a Given,
+    plan: Plan,
+}
+
+impl Visitor for Opener<'_> {
+    type Output = Result<Verdict, Failure>;
+
+    fn mutex<A: Mutex>(self) -> Self::Output {
+        let Self { args, given, plan } = self;
+        let bench = Bench::<A>::new(args, &plan.members).map_err(|error| {
+            Failure::new(error).hint(format!("'conclave list {}' shows what there is", A::ABOUT.name))
+        })?;
+        Job { args, given, laboratory: &bench, plan }.run()
+    }
+}
+
+fn check_settings(args: &SimArgs) -> Result<(), Failure> {
+    let mut seen = BTreeMap::new();
+    for (key, value) in &args.set {
+        if let Some(other) = seen.insert(key, value) {
+            return Err(Failure::new(format!("--set: {key} is set twice, to {other} and to {value}")));
+        }
+    }
+    Ok(())
+}
+
+fn plan(args: &SimArgs, members: &Members) -> Result<Plan, Failure> {
+    let faults = Faults {
+        loss: args.loss.unwrap_or_default(),
+        duplicate: args.duplicate.unwrap_or_default(),
+        crashes: args.crash.clone(),
+        pauses: args.pause.clone(),
+        partitions: args.partition.clone(),
+        detector: args.detector.unwrap_or_default(),
+        until: args.faults_until,
+    };
+    if let Some((process, fault)) = stranger(&faults, members) {
+        return Err(not_a_member(process, &fault, members));
+    }
+    let place = |id: NodeId, link: String| members.position(id).ok_or_else(|| not_a_member(id, &link, members));
+    let links = args.link.iter().map(|link| {
+        let text = format!("{}>{}={}", link.from.0, link.to.0, link.delay);
+        Ok((place(link.from, text.clone())?, place(link.to, text)?, link.delay))
+    });
+    let links = links.collect::<Result<_, Failure>>()?;
+    let usual = Plan::new(members.clone());
+    Ok(Plan {
+        seed: args.seed,
+        entries: args.entries(members.len()),
+        locks: args.locks,
+        load: args.load.into(),
+        think: args.think,
+        hold: args.hold,
+        delay: args.delay,
+        links,
+        channels: args.channels.map(Into::into),
+        t_trans: args.t_trans,
+        faults,
+        patience: args.patience,
+        max_events: args.max_events.unwrap_or(usual.max_events),
+        ..usual
+    })
+}
+
+fn not_a_member(process: NodeId, whence: &str, members: &Members) -> Failure {
+    let range = match members.len() {
+        n if members.iter().eq((1..=n as u32).map(NodeId)) => format!("they are 1 to {n}"),
+        n if n <= 20 => {
+            let ids: Vec<_> = members.iter().map(|id| id.0.to_string()).collect();
+            format!("they are {}", ids.join(", "))
+        }
+        n => format!("there are {n}"),
+    };
+    Failure::new(format!("process {} in '{whence}' is not one of the processes; {range}", process.0))
+}
+
+/// Refuses what no memory can hold.
+fn check_size(about: &About, plan: &Plan) -> Result<(), Failure> {
+    /// Where everyone talks to everyone, each process keeps something about each: 8 bytes of it are 20 GB here.
+    const MOST_COMPLETE: usize = 50_000;
+    /// At more than 40 bytes each.
+    const MOST_TRAVELLING: u64 = 1 << 28;
+    const MOST_USERS: u64 = 20_000_000;
+    const MOST_ENTRIES: u64 = 1_000_000_000_000;
+    let n = plan.members.len();
+    let users = n as u64 * plan.locks as u64;
+    if users > MOST_USERS {
+        let locks = plan.locks;
+        return Err(Failure::new(format!("{n} processes with {locks} locks each do not fit into memory")));
+    }
+    if users * plan.entries > MOST_ENTRIES {
+        return Err(Failure::new("that many entries would take years"));
+    }
+    if about.topology != Topology::Complete {
+        return Ok(());
+    }
+    let at_once = if plan.load == Load::Light { n as u64 } else { users * n as u64 };
+    if n > MOST_COMPLETE || at_once > MOST_TRAVELLING {
+        let sentence =
+            format!("in {} everyone talks to everyone: {n} processes do not fit into memory", about.name);
+        return Err(Failure::new(sentence).hint("use a smaller -n, or an algorithm with another topology"));
+    }
+    Ok(())
+}
+
+/// Who relies on a longest delay must be told it.
+fn check_delays(about: &About, plan: &Plan) -> Result<(), Failure> {
+    let spans = || plan.links.iter().map(|(_, _, span)| span).chain([&plan.delay]);
+    match spans().find(|span| span.max().is_none()) {
+        Some(span) if about.synchrony == Synchrony::Synchronous && plan.t_trans.is_none() => {
+            let sentence = format!("{} relies on a longest delay, and {span} has none", about.name);
+            Err(Failure::new(sentence).hint("say with --t-trans what it may rely on"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn warn_of_length(laboratory: &dyn Laboratory, plan: &Plan) {
+    const LONG: u64 = 1_000_000_000;
+    let messages = laboratory.messages(plan);
+    if messages > LONG && plan.max_events > LONG {
+        let sentence = format!("this run takes about {:.0e} messages and a long time", messages as f64);
+        notice("warning", &sentence);
+    }
+}
+
+/// What was asked for, understood.
+struct Job<'a> {
+    args: &'a SimArgs,
+    given: &'a Given,
+    laboratory: &'a dyn Laboratory,
+    plan: Plan,
+}
+
+impl Job<'_> {
+    fn run(&self) -> Result<Verdict, Failure> {
+        self.output().check()?;
+        warn_of_length(self.laboratory, &self.plan);
+        match self.args.seeds {
+            Some(seeds) => self.sweep(seeds),
+            None => self.single(),
+        }
+    }
+
+    fn output(&self) -> &OutputArgs {
+        &self.args.output
+    }
+
+    fn single(&self) -> Result<Verdict, Failure> {
+        let draws = draws(self.output(), &self.plan);
+        let progress = Progress::start(|passed| format!("simulating, {} s", passed.as_secs()));
+        let outcome = self.laboratory.simulate(&self.plan, draws || self.output().wants_files());
+        drop(progress);
+        let broken = outcome.violation.as_ref().map(|violation| self.explain(&self.plan, violation));
+        if let Some(trace) = &outcome.trace {
+            self.output().write(trace)?;
+        }
+        if self.output().json {
+            output::show_json(&Full::new(&outcome, broken.as_ref()))?;
+        } else {
+            let picture = outcome.trace.as_ref().filter(|_| draws);
+            output::show(&self.page(&outcome, picture, broken.as_ref()))?;
+        }
+        Ok(verdict(&outcome))
+    }
+
+    fn page(&self, outcome: &Outcome, picture: Option<&Trace>, broken: Option<&Broken<'_>>) -> String {
+        let report = &outcome.report;
+        let mut page = self.header(&report.channels, Some(report.seed)) + "\n";
+        if let Some(trace) = picture {
+            page += &drawn(trace, self.output().diagram);
+            page.push('\n');
+        }
+        page += &Sheet::of(report, &self.laboratory.setup().nodes);
+        page.push('\n');
+        page += &judged(&report.properties, &report.not_promised);
+        page += &format!("\n  {}\n", format!("digest {}", report.trace_digest).dimmed());
+        if let Some(broken) = broken {
+            page += &format!("\n{}", broken.text());
+        }
+        page
+    }
+
+    /// What runs, in a line.
+    fn header(&self, channels: &str, seed: Option<u64>) -> String {
+        let (about, plan) = (self.laboratory.about(), &self.plan);
+        let n = plan.members.len();
+        let mut facts = vec![format!("{} process{}", grouped(n as u64), if n == 1 { "" } else { "es" })];
+        if plan.locks > 1 {
+            facts.push(format!("{} locks", plan.locks));
+        }
+        let entries = if plan.entries == 1 { "1 entry".into() } else { format!("{} entries", grouped(plan.entries)) };
+        facts.push(if n == 1 { entries } else { entries + " each" });
+        facts.push(format!("{} load", load_word(plan.load)));
+        let delay = plan.delay.to_string();
+        // Milliseconds go without saying in an option, but not in a sentence.
+        let unit = if delay.ends_with('s') { "" } else { " ms" };
+        facts.push(format!("delay {delay}{unit}"));
+        facts.push(format!("channels {channels}"));
+        facts.extend(seed.map(|seed| format!("seed {seed}")));
+        facts.extend(self.args.set.iter().map(|(key, value)| format!("{key}={value}")));
+        facts.extend(self.args.mutant.as_ref().map(|mutant| format!("mutant {mutant}")));
+        let line = output::indented("", &format!("{} · {}", about.title, facts.join(" · ")));
+        line.replacen(about.title, &about.title.bold().to_string(), 1)
+    }
+
+    /// A broken promise with a short script, if one is wanted and found.
+    fn explain<'a>(&self, plan: &Plan, violation: &'a Violation) -> Broken<'a> {
+        let script = (!self.args.no_shrink).then(|| {
+            let _progress = Progress::start(|passed| format!("looking for a short script, {} s", passed.as_secs()));
+            self.laboratory.shrink(plan, violation.property)
+        });
+        let rerun = self.given.command(self.laboratory.about().name, plan.seed);
+        Broken { violation, script: script.flatten(), rerun }
+    }
+
+    fn sweep(&self, seeds: Seeds) -> Result<Verdict, Failure> {
+        let mut swept = Swept { seeds, runs: 0, entries: 0, messages: 0, disagreed: 0, wall_seconds: 0.0 };
+        let failing = self.first_failing(&mut swept);
+        let broken = failing.as_ref().and_then(|(plan, outcome)| Some(self.explain(plan, outcome.violation.as_ref()?)));
+        if let Some((plan, _)) = failing.as_ref().filter(|_| self.output().wants_files())
+            && let Some(trace) = &self.laboratory.simulate(plan, true).trace
+        {
+            self.output().write(trace)?;
+        }
+        let outcome = failing.as_ref().map(|(_, outcome)| outcome);
+        if self.output().json {
+            output::show_json(&self.swept_json(&swept, outcome, broken.as_ref()))?;
+        } else {
+            output::show(&self.swept_page(&swept, outcome, broken.as_ref()))?;
+        }
+        Ok(outcome.map_or(Verdict::Held, verdict))
+    }
+
+    fn first_failing(&self, swept: &mut Swept) -> Option<(Plan, Outcome)> {
+        let Seeds { first, last } = swept.seeds;
+        let begin = Instant::now();
+        let current = Arc::new(AtomicU64::new(first));
+        let shown = Arc::clone(&current);
+        let _progress = Progress::start(move |passed| {
+            format!("seed {} of {first} to {last}, {} s", shown.load(Ordering::Relaxed), passed.as_secs())
+        });
+        (first..=last).find_map(|seed| {
+            current.store(seed, Ordering::Relaxed);
+            let plan = Plan { seed, ..self.plan.clone() };
+            let outcome = self.laboratory.simulate(&plan, false);
+            swept.add(&outcome.report);
+            swept.wall_seconds = begin.elapsed().as_secs_f64();
+            (verdict(&outcome) == Verdict::Failed).then_some((plan, outcome))
+        })
+    }
+
+    fn swept_page(&self, swept: &Swept, failing: Option<&Outcome>, broken: Option<&Broken<'_>>) -> String {
+        let channels = self.plan.channels.unwrap_or(self.laboratory.about().channels).name();
+        let mut page = self.header(channels, None);
+        let done = format!(
+            "{} runs, {} entries, {} messages, {:.1} s",
+            grouped(swept.runs),
+            grouped(swept.entries),
+            grouped(swept.messages),
+            swept.wall_seconds
+        );
+        let Seeds { first, last } = swept.seeds;
+        page += &match failing {
+            None => format!("{} seeds {first} to {last}: everything promised held ({done})\n", "✓".green()),
+            Some(outcome) => {
+                let seed = format!("✗ seed {} fails", outcome.report.seed);
+                format!("{} ({done})\n", seed.red().bold())
+            }
+        };
+        if swept.disagreed > 0 {
+            page += &format!("{} the formula did not agree in {} runs\n", "–".yellow(), grouped(swept.disagreed));
+        }
+        if let Some(broken) = broken {
+            page += &format!("\n{}", broken.text());
+        }
+        page
+    }
+
+    fn swept_json<'a>(
+        &'a self,
+        swept: &Swept,
+        failing: Option<&'a Outcome>,
+        broken: Option<&'a Broken<'_>>,
+    ) -> impl Serialize + 'a {
+        #[derive(Serialize)]
+        struct Sweep<'a> {
+            algorithm: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            mutant: Option<&'a str>,
+            nodes: usize,
+            seeds: Value,
+            runs: u64,
+            entries: u64,
+            messages: u64,
+            formula_disagreed: u64,
+            wall_seconds: f64,
+            failing_seed: Option<u64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            failing: Option<Full<'a>>,
+        }
+        Sweep {
+            algorithm: self.laboratory.about().name,
+            mutant: self.args.mutant.as_deref(),
+            nodes: self.plan.members.len(),
+            seeds: json!({ "first": swept.seeds.first, "last": swept.seeds.last }),
+            runs: swept.runs,
+            entries: swept.entries,
+            messages: swept.messages,
+            formula_disagreed: swept.disagreed,
+            wall_seconds: swept.wall_seconds,
+            failing_seed: failing.map(|outcome| outcome.report.seed),
+            failing: failing.map(|outcome| Full::new(outcome, broken)),
+        }
+    }
+}
+
+/// What many runs came to.
+struct Swept {
+    seeds: Seeds,
+    runs: u64,
+    entries: u64,
+    messages: u64,
+    /// Runs in which the formula did not agree.
+    disagreed: u64,
+    wall_seconds: f64,
+}
+
+impl Swept {
+    fn add(&mut self, report: &Report) {
+        self.runs += 1;
+        self.entries += report.entries;
+        self.messages += report.messages;
+        self.disagreed += u64::from(report.formula.agrees == Some(false));
+    }
+}
+
+/// A broken promise, and how to see it again.
+struct Broken<'a> {
+    violation: &'a Violation,
+    script: Option<Script>,
+    rerun: String,
+}
+
+impl Broken<'_> {
+    fn text(&self) -> String {
+        violated(self.violation, self.script.as_ref(), &self.rerun)
+    }
+}
+
+fn verdict(outcome: &Outcome) -> Verdict {
+    Verdict::of(outcome.violation.is_none() && outcome.report.all_held())
+}
+
+/// Whether a run is drawn: always, never, or if it is small enough to be looked at.
+fn draws(output: &OutputArgs, plan: &Plan) -> bool {
+    const FEW_PROCESSES: usize = 8;
+    const FEW_ENTRIES: u64 = 12;
+    let n = plan.members.len();
+    let small = n <= FEW_PROCESSES && n as u64 * plan.locks as u64 * plan.entries <= FEW_ENTRIES;
+    !output.json
+        && match output.diagram {
+            DiagramArg::Always => true,
+            DiagramArg::Never => false,
+            DiagramArg::Auto => small,
+        }
+}
+
+/// The diagram of a run; only who asks for all of it gets all of it.
+pub fn drawn(trace: &Trace, when: DiagramArg) -> String {
+    let max_lines = if when == DiagramArg::Always { 0 } else { 60 };
+    let width = terminal_width().unwrap_or(100);
+    diagram(trace, &DiagramOptions { ascii: false, colour: true, width, max_lines })
+}
+
+/// A violation in JSON.
+pub fn violation_json(violation: &Violation) -> Value {
+    json!({ "property": violation.property, "detail": violation.detail, "step": violation.step })
+}
+
+/// A report with what was broken in it.
+#[derive(Serialize)]
+struct Full<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violation: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    script: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<&'a str>,
+}
+
+impl<'a> Full<'a> {
+    fn new(outcome: &'a Outcome, broken: Option<&'a Broken<'_>>) -> Self {
+        Self {
+            report: &outcome.report,
+            violation: outcome.violation.as_ref().map(violation_json),
+            script: broken.and_then(|broken| broken.script.as_ref()).map(ToString::to_string),
+            command: broken.map(|broken| broken.rerun.as_str()),
+        }
+    }
+}

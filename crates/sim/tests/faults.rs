@@ -1,0 +1,146 @@
+//! What goes wrong in a run goes wrong as it was said, and the report is honest about what came of it.
+
+mod common;
+
+use common::{LOADS, VARIANTS, plan, run, run_well, setup};
+use conclave_algorithms::mutex::Load;
+use conclave_sim::faults::Faults;
+use conclave_sim::{Outcome, Plan, simulate_setup};
+use conclave_trace::What;
+
+fn holds(outcome: &Outcome, name: &str) -> Option<bool> {
+    let report = &outcome.report;
+    let property = report.properties.iter().chain(&report.not_promised).find(|property| property.name == name);
+    property.expect("there is such a property").holds
+}
+
+fn with(faults: Faults, load: Load, n: u32, seed: u64) -> Plan {
+    Plan { faults, ..plan(n, load, seed) }
+}
+
+/// Pauses and cuts that hold messages back are only delays: every algorithm gets over them.
+#[test]
+fn pauses_and_held_messages_are_only_delays() {
+    for (algorithm, settings) in VARIANTS {
+        for seed in 1..=40 {
+            let faults = Faults {
+                pauses: vec!["2@5..60".parse().unwrap(), "1@30..90".parse().unwrap()],
+                partitions: vec!["1,2/3,4@20..100:hold".parse().unwrap()],
+                ..Faults::default()
+            };
+            run_well(&setup(algorithm, 4, settings), &with(faults, LOADS[seed as usize % 3], 4, seed));
+        }
+    }
+}
+
+/// Where an entry needs a message from everyone it depends on, loss costs progress and never safety. Lamport's algorithm
+/// draws conclusions from what it has not heard: there a lost request lets two in. Either way the report says so.
+#[test]
+fn loss_costs_progress_and_only_lamport_its_safety() {
+    for (algorithm, settings) in VARIANTS {
+        let (mut stuck, mut unsafe_runs) = (0, 0);
+        for seed in 1..=200 {
+            let faults = Faults { loss: "0.05".parse().unwrap(), ..Faults::default() };
+            let outcome = run(&setup(algorithm, 4, settings), &with(faults, Load::Saturated, 4, seed));
+            unsafe_runs += u64::from(holds(&outcome, "ME1") == Some(false));
+            stuck += u64::from(!outcome.report.all_held());
+        }
+        // Who gives all votes back and asks anew after a while gets over a loss; all others wait for ever.
+        let retries = settings.contains(&("mode", "backoff"));
+        assert_eq!(stuck == 0, retries, "{algorithm} {settings:?}: {stuck} runs got stuck");
+        assert_eq!(unsafe_runs > 0, algorithm == "lamport", "{algorithm} {settings:?}: {unsafe_runs} unsafe runs");
+    }
+}
+
+/// An algorithm that declares any-order channels and numbers its requests is not confused by copies.
+#[test]
+fn copies_do_no_harm_where_requests_are_numbered() {
+    for algorithm in ["central", "ricart-agrawala", "carvalho-roucairol"] {
+        for seed in 1..=200 {
+            let faults = Faults { duplicate: "0.3".parse().unwrap(), ..Faults::default() };
+            let plan = with(faults, LOADS[seed as usize % 3], 4, seed);
+            let report = run_well(&setup(algorithm, 4, &[]), &plan).report;
+            assert!(report.duplicated > 0);
+        }
+    }
+}
+
+/// One crashed process blocks everyone who needs its permission, and the report says who was left waiting.
+#[test]
+fn a_crash_blocks_where_no_recovery_is_promised() {
+    for algorithm in ["lamport", "ricart-agrawala"] {
+        let faults = Faults { crashes: vec!["2@15".parse().unwrap()], ..Faults::default() };
+        let outcome = run(&setup(algorithm, 3, &[]), &with(faults, Load::Saturated, 3, 1));
+        assert_eq!(outcome.report.ending, "stuck", "{algorithm}");
+        assert_eq!(holds(&outcome, "ME2"), Some(false), "{algorithm}");
+        assert_ne!(holds(&outcome, "ME1"), Some(false), "{algorithm}");
+    }
+}
+
+/// A partition that loses messages is drawn, mended, and forgotten in the second phase.
+#[test]
+fn faults_are_recorded() {
+    let faults = Faults {
+        crashes: vec!["2@40..80:amnesia".parse().unwrap()],
+        pauses: vec!["1@10..20".parse().unwrap()],
+        partitions: vec!["1>3@5..30".parse().unwrap()],
+        detector: "late:7".parse().unwrap(),
+        ..Faults::default()
+    };
+    let plan = with(faults, Load::Saturated, 3, 3);
+    let outcome = simulate_setup(&setup("ricart-agrawala", 3, &[]), &plan, true).unwrap();
+    let trace = outcome.trace.unwrap();
+    let at = |wanted: &dyn Fn(&What) -> bool| {
+        trace.records.iter().find(|record| wanted(&record.what)).map(|record| record.time)
+    };
+    assert_eq!(at(&|what| matches!(what, What::Crash)), Some(40_000));
+    assert_eq!(at(&|what| matches!(what, What::Suspect { .. })), Some(47_000));
+    assert_eq!(at(&|what| matches!(what, What::Restart { life: 2, durable: false })), Some(80_000));
+    assert_eq!(at(&|what| matches!(what, What::Trust { .. })), Some(87_000));
+    assert_eq!(at(&|what| matches!(what, What::Pause)), Some(10_000));
+    assert_eq!(at(&|what| matches!(what, What::Resume)), Some(20_000));
+    assert_eq!(at(&|what| matches!(what, What::Partition { .. })), Some(5_000));
+    assert_eq!(at(&|what| matches!(what, What::Heal { .. })), Some(30_000));
+    let paused = |time: u64| (10_000..20_000).contains(&time);
+    assert!(!trace.records.iter().any(|record| {
+        record.process.is_some_and(|p| p.0 == 1) && paused(record.time) && record.what.is_lived()
+            && !matches!(record.what, What::Pause)
+    }));
+    let lost = |record: &&conclave_trace::Record| match &record.what {
+        What::Drop(message) => message.from.0 == 1 && message.to.0 == 3,
+        _ => false,
+    };
+    assert!(trace.records.iter().filter(lost).all(|record| (5_000..30_000).contains(&record.time)));
+}
+
+/// Before anyone hears of a new life, everyone has heard of the end of the old one, whatever the detector does.
+#[test]
+fn the_end_of_a_life_is_known_before_the_next_one_speaks() {
+    for detector in ["none", "perfect", "late:500", "wrong:20"] {
+        let faults = Faults {
+            crashes: vec!["2@20..25".parse().unwrap()],
+            detector: detector.parse().unwrap(),
+            ..Faults::default()
+        };
+        let plan = with(faults, Load::Saturated, 3, 2);
+        let trace = simulate_setup(&setup("central", 3, &[]), &plan, true).unwrap().trace.unwrap();
+        let place = |wanted: &dyn Fn(&conclave_trace::Record) -> bool| trace.records.iter().position(wanted);
+        let restart = place(&|r| matches!(r.what, What::Restart { .. })).expect("it restarts");
+        for process in [1, 3] {
+            let told = place(&|r| {
+                r.process.is_some_and(|p| p.0 == process) && matches!(r.what, What::Suspect { peer } if peer.0 == 2)
+            });
+            assert!(told.expect("everyone is told") < restart, "{detector}: p{process}");
+        }
+    }
+}
+
+/// Who is down from the beginning is never started.
+#[test]
+fn a_crash_at_time_zero_comes_before_the_start() {
+    let faults = Faults { crashes: vec!["1@0".parse().unwrap()], ..Faults::default() };
+    let plan = with(faults, Load::Saturated, 3, 1);
+    let trace = simulate_setup(&setup("central", 3, &[]), &plan, true).unwrap().trace.unwrap();
+    let lived = trace.records.iter().filter(|r| r.process.is_some_and(|p| p.0 == 1) && r.what.is_lived());
+    assert_eq!(lived.map(|r| r.what.name()).collect::<Vec<_>>(), ["crash"]);
+}

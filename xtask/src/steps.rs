@@ -18,6 +18,15 @@ pub const TEST: &[Step] = &[
     Step { name: "format", run: || cargo("fmt --all --check").run() },
     Step { name: "lints", run: || cargo("clippy --locked --workspace --all-targets -- -D warnings").run() },
     Step { name: "tests", run: all_tests },
+    // The digests that the tests above found must come out of an optimised build too.
+    Step {
+        name: "digests, optimised",
+        run: || {
+            cargo("test --locked --release --package conclave-sim --test determinism")
+                .env_remove(UPDATE)
+                .run()
+        },
+    },
     Step {
         name: "docs",
         run: || cargo("doc --locked --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run(),
@@ -33,8 +42,8 @@ pub const FIX: &[Step] = &[
     },
     Step { name: "format", run: || cargo("fmt --all").run() },
     Step {
-        name: "golden scripts",
-        run: || cargo("test --package conclave-sim golden").env(UPDATE, "1").run(),
+        name: "golden scripts and digests",
+        run: || cargo("test --package conclave-sim --test golden --test determinism").env(UPDATE, "1").run(),
     },
 ];
 

@@ -114,8 +114,8 @@ pub struct SimArgs {
     /// How long messages travel: 5, 1..10 or exp:5.
     #[arg(long, value_name = "SPAN", default_value = "1..10", allow_hyphen_values = true, help_heading = NETWORK)]
     pub delay: Span,
-    /// Another delay for one link, e.g. '1>2=50' (repeatable).
-    #[arg(long, value_name = "FROM>TO=SPAN", allow_hyphen_values = true, help_heading = NETWORK)]
+    /// Another delay for one link, FROM>TO=SPAN, e.g. '1>2=50' (repeatable).
+    #[arg(long, value_name = "LINK", allow_hyphen_values = true, help_heading = NETWORK)]
     pub link: Vec<Link>,
     /// The order in which messages arrive [default: what the algorithm asks for].
     #[arg(long, value_enum, help_heading = NETWORK)]
@@ -321,7 +321,8 @@ fn parse_n(text: &str) -> Result<u32, String> {
 fn parse_process(text: &str) -> Result<NodeId, String> {
     let low = (0, "the ids of processes are not negative");
     let high = (MOST_PROCESSES, "the ids of processes go up to 1000000");
-    whole(text.strip_prefix('p').unwrap_or(text), "the id of a process", low, high).map(|id| NodeId(id as u32))
+    whole(text.strip_prefix('p').unwrap_or(text), "the id of a process", low, high)
+        .map(|id| NodeId(id as u32))
 }
 
 fn parse_ids(text: &str) -> Result<Ids, String> {
@@ -336,7 +337,8 @@ fn parse_ids(text: &str) -> Result<Ids, String> {
 
 fn parse_locks(text: &str) -> Result<usize, String> {
     let low = (1, "there is at least 1 lock");
-    whole(text, "a number of locks", low, (MOST_LOCKS, "there are at most 10000 locks")).map(|locks| locks as usize)
+    whole(text, "a number of locks", low, (MOST_LOCKS, "there are at most 10000 locks"))
+        .map(|locks| locks as usize)
 }
 
 fn parse_entries(text: &str) -> Result<u64, String> {
@@ -345,7 +347,12 @@ fn parse_entries(text: &str) -> Result<u64, String> {
 }
 
 fn parse_events(text: &str) -> Result<u64, String> {
-    whole(text, "a number of inputs", (1, "a run has at least 1 input"), (u64::MAX, "that is too large a number"))
+    whole(
+        text,
+        "a number of inputs",
+        (1, "a run has at least 1 input"),
+        (u64::MAX, "that is too large a number"),
+    )
 }
 
 fn parse_seed(text: &str) -> Result<u64, String> {
@@ -412,9 +419,8 @@ pub struct Given(Vec<(String, String)>);
 impl Given {
     fn of(matches: &ArgMatches, command: &clap::Command) -> Self {
         let decisive = command.get_arguments().filter(|arg| arg.get_help_heading().is_some_and(is_decisive));
-        let typed = decisive.filter(|arg| {
-            matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
-        });
+        let typed = decisive
+            .filter(|arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine));
         let values = typed.flat_map(|arg| {
             let name = match (arg.get_long(), arg.get_short()) {
                 (Some(long), _) => format!("--{long}"),
@@ -463,9 +469,9 @@ pub fn command() -> clap::Command {
 pub fn parse() -> Result<(Command, Given), clap::Error> {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    let given = matches.subcommand().and_then(|(name, matches)| {
-        command.find_subcommand(name).map(|command| Given::of(matches, command))
-    });
+    let given = matches
+        .subcommand()
+        .and_then(|(name, matches)| command.find_subcommand(name).map(|command| Given::of(matches, command)));
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     Ok((cli.command, given.unwrap_or_default()))
 }
@@ -488,7 +494,8 @@ const LIST_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave list ricart-agrawala     one of them: idea, assumptions, settings, broken twins
   conclave list --mutants --json    all broken twins, for a program";
 
-const SIM_EXAMPLES: &str = "Times are in virtual milliseconds unless they carry a unit (250us, 2s). A SPAN is 5, 1..10 or exp:5.
+const SIM_EXAMPLES: &str =
+    "Times are in virtual milliseconds unless they carry a unit (250us, 2s). A SPAN is 5, 1..10 or exp:5.
 
 \x1b[1;4mExamples:\x1b[0m
   conclave sim ricart-agrawala -n 3 --entries 1

@@ -67,7 +67,10 @@ fn one_line(text: &str) -> String {
 /// The name that was perhaps meant.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let close = known.into_iter().map(|other| (strsim::jaro_winkler(name, other), other));
-    close.filter(|(similarity, _)| *similarity > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
+    close
+        .filter(|(similarity, _)| *similarity > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, other)| other)
 }
 
 /// The sentence about an algorithm that does not exist.

@@ -22,7 +22,9 @@ pub fn read(path: &Path) -> Result<String, Failure> {
     if is_standard(path) {
         io::stdin().take(MOST_BYTES).read_to_string(&mut text).map_err(failed)?;
     } else {
-        fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text)).map_err(failed)?;
+        fs::File::open(path)
+            .and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text))
+            .map_err(failed)?;
     }
     Ok(text)
 }
@@ -114,7 +116,10 @@ impl OutputArgs {
             check(path)?;
             let place = target(path);
             if seen.contains(&place) && !is_special(path) {
-                return Err(Failure::new(format!("two outputs would go into the one file '{}'", path.display())));
+                return Err(Failure::new(format!(
+                    "two outputs would go into the one file '{}'",
+                    path.display()
+                )));
             }
             seen.push(place);
         }

@@ -1,6 +1,6 @@
 //! `conclave list`: what there is.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
 use conclave_algorithms::{About, Mutant, Setting, Values, registry};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -30,17 +30,27 @@ fn mutants<'a>(chosen: &'a [&'static About]) -> impl Iterator<Item = (&'static s
     chosen.iter().flat_map(|about| about.mutants.iter().map(|mutant| (about.name, mutant)))
 }
 
-fn table(head: &[&str]) -> Table {
+/// A table of which only the last columns, so many of them, are broken into lines.
+fn table(head: &[&str], broken: usize) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY).set_header(head.to_vec());
+    let ruled = LineStyle::none().fill('─').junction('─');
+    table.load_style(presets::NOTHING.header_separator(ruled)).set_header(head.to_vec());
     if let Some(width) = terminal_width() {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width as u16);
+        table.set_constraints(vec![ColumnConstraint::ContentWidth; head.len() - broken]);
     }
     table
 }
 
+/// Below this width a table would be a heap of short lines.
+const WIDE: usize = 110;
+
 fn overview(chosen: &[&'static About]) -> String {
-    let mut table = table(&["name", "family", "channels", "timing", "topology", "messages", "faults survived"]);
+    if terminal_width().is_some_and(|width| width < WIDE) {
+        return chosen.iter().map(|about| entry(about)).collect::<Vec<_>>().join("\n");
+    }
+    let mut table =
+        table(&["name", "family", "channels", "timing", "topology", "messages", "faults survived"], 2);
     for about in chosen {
         table.add_row([
             about.name,
@@ -52,19 +62,42 @@ fn overview(chosen: &[&'static About]) -> String {
             about.faults,
         ]);
     }
-    format!("{table}\n")
+    format!("{}\n", table.trim_fmt())
 }
 
+/// A row of the table as a few lines.
+fn entry(about: &About) -> String {
+    let (channels, timing) = (about.channels.name(), about.synchrony.name());
+    let mut text = format!(
+        "{}  {}, channels {channels}, {timing}, {}\n",
+        about.name.bold(),
+        about.family.name(),
+        about.topology.name()
+    );
+    text += &indented("  messages  ", about.cost);
+    text + &indented("  faults    ", about.faults)
+}
+
+/// A line per twin in a pipe; on a terminal under the names of the algorithms.
 fn mutant_table(chosen: &[&'static About]) -> String {
-    let mut table = table(&["algorithm", "mutant", "breaks", "nodes", "change"]);
+    if terminal_width().is_some() {
+        return chosen
+            .iter()
+            .map(|about| format!("{}\n{}", about.name.bold(), twins(about)))
+            .collect::<Vec<_>>()
+            .join("\n");
+    }
+    let mut table = table(&["algorithm", "mutant", "breaks", "nodes", "change"], 1);
     for (algorithm, mutant) in mutants(chosen) {
         table.add_row([algorithm, mutant.name, mutant.breaks, &mutant.nodes.to_string(), mutant.change]);
     }
-    format!("{table}\n")
+    format!("{}\n", table.trim_fmt())
 }
 
 fn details(about: &About) -> String {
-    let mut text = format!("{} ({})\n{}\n\n", about.title.bold(), about.name, about.paper.dimmed());
+    let mut text = format!("{} ({})\n", about.title.bold(), about.name);
+    text += &indented("", about.paper);
+    text.push('\n');
     let facts = [
         ("idea", about.idea),
         ("family", about.family.name()),
@@ -83,17 +116,24 @@ fn details(about: &About) -> String {
     }
     if !about.mutants.is_empty() {
         text += &format!("\n{}\n", "broken twins, for --mutant".bold());
-        let width = about.mutants.iter().map(|mutant| mutant.name.len()).max().unwrap_or(0) + 2;
-        for mutant in about.mutants {
-            text += &indented(&format!("  {:<width$}", mutant.name), &format!("{}: {}", mutant.breaks, mutant.change));
-        }
+        text += &twins(about);
     }
     text
 }
 
+fn twins(about: &About) -> String {
+    let lines = about.mutants.iter().map(|mutant| {
+        let Mutant { name, breaks, nodes, change } = mutant;
+        indented(&format!("  {name:<20} {breaks:<9} -n {nodes:<3} "), change)
+    });
+    lines.collect()
+}
+
 fn setting_lines(setting: &Setting) -> String {
     let values = match setting.values {
-        Values::OneOf(words) => words.iter().map(|word| marked(setting, word)).collect::<Vec<_>>().join(" | "),
+        Values::OneOf(words) => {
+            words.iter().map(|word| marked(setting, word)).collect::<Vec<_>>().join(" | ")
+        }
         Values::Number(low, high) => format!("{low} to {high} (default {})", setting.default),
         Values::Process => format!("{} (default) | the id of a process", setting.default),
     };

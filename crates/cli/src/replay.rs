@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::args::{DiagramArg, OutputArgs, ReplayArgs, quoted};
 use crate::failure::{Failure, Verdict, no_such_algorithm};
+use crate::files;
 use crate::output::{self, grouped, indented, judged};
 use crate::sim::{drawn, violation_json};
-use crate::files;
 
 /// Repeats what a file holds, a script or a trace.
 pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
@@ -149,8 +149,11 @@ fn replay_trace(path: &Path, text: &str, output: &OutputArgs) -> Result<Verdict,
         return Err(named(&format!("line 1: '{}' is not a channel order", trace.header.channels)));
     }
     output.check()?;
-    let lines: Vec<usize> =
-        (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).map(|(number, _)| number).collect();
+    let lines: Vec<usize> = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, _)| number)
+        .collect();
     let repeated = Repeated::of(&trace, &lines[1..]).map_err(|error| match error {
         PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name),
         PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
@@ -189,7 +192,8 @@ impl Repeated {
                 Ok(Self { played: Some(played), divergence })
             }
             Err(PlayError::Impossible { line, why }) => {
-                let record = lines.iter().position(|other| *other == line).and_then(|at| trace.records.get(at));
+                let record =
+                    lines.iter().position(|other| *other == line).and_then(|at| trace.records.get(at));
                 let recorded = record.map_or_else(String::new, describe);
                 Ok(Self { played: None, divergence: Some(Divergence { line, recorded, came_out: why }) })
             }
@@ -225,7 +229,9 @@ impl Repeated {
     fn json(&self, path: &Path, trace: &Trace) -> Value {
         let mut report = match &self.played {
             Some(played) => played_json(path, "trace", &trace.header, played),
-            None => json!({ "file": path.display().to_string(), "kind": "trace", "algorithm": trace.header.algorithm }),
+            None => {
+                json!({ "file": path.display().to_string(), "kind": "trace", "algorithm": trace.header.algorithm })
+            }
         };
         report["records"] = trace.records.len().into();
         report["same"] = self.divergence.is_none().into();

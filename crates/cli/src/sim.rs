@@ -27,13 +27,16 @@ pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
         (Some(name), None) => name,
         (None, Some(script)) => {
             if let Some(option) = given.first() {
-                let sentence = format!("{option} and --script cannot be used together: the script says what runs");
+                let sentence =
+                    format!("{option} and --script cannot be used together: the script says what runs");
                 return Err(Failure::new(sentence));
             }
             return replay::script(script, &args.output, false);
         }
         (Some(name), Some(_)) => {
-            return Err(Failure::new(format!("'{name}' and --script cannot be used together: the script says what runs")));
+            return Err(Failure::new(format!(
+                "'{name}' and --script cannot be used together: the script says what runs"
+            )));
         }
         (None, None) => {
             return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
@@ -149,7 +152,8 @@ fn plan(args: &SimArgs, members: &Members) -> Result<Plan, Failure> {
     if let Some((process, fault)) = stranger(&faults, members) {
         return Err(not_a_member(process, &fault, members));
     }
-    let place = |id: NodeId, link: String| members.position(id).ok_or_else(|| not_a_member(id, &link, members));
+    let place =
+        |id: NodeId, link: String| members.position(id).ok_or_else(|| not_a_member(id, &link, members));
     let links = args.link.iter().map(|link| {
         let text = format!("{}>{}={}", link.from.0, link.to.0, link.delay);
         Ok((place(link.from, text.clone())?, place(link.to, text)?, link.delay))
@@ -301,7 +305,8 @@ impl Job<'_> {
         if plan.locks > 1 {
             facts.push(format!("{} locks", plan.locks));
         }
-        let entries = if plan.entries == 1 { "1 entry".into() } else { format!("{} entries", grouped(plan.entries)) };
+        let entries =
+            if plan.entries == 1 { "1 entry".into() } else { format!("{} entries", grouped(plan.entries)) };
         facts.push(if n == 1 { entries } else { entries + " each" });
         facts.push(format!("{} load", load_word(plan.load)));
         let delay = plan.delay.to_string();
@@ -319,7 +324,8 @@ impl Job<'_> {
     /// A broken promise with a short script, if one is wanted and found.
     fn explain<'a>(&self, plan: &Plan, violation: &'a Violation) -> Broken<'a> {
         let script = (!self.args.no_shrink).then(|| {
-            let _progress = Progress::start(|passed| format!("looking for a short script, {} s", passed.as_secs()));
+            let _progress =
+                Progress::start(|passed| format!("looking for a short script, {} s", passed.as_secs()));
             self.laboratory.shrink(plan, violation.property)
         });
         let rerun = self.given.command(self.laboratory.about().name, plan.seed);
@@ -329,7 +335,9 @@ impl Job<'_> {
     fn sweep(&self, seeds: Seeds) -> Result<Verdict, Failure> {
         let mut swept = Swept { seeds, runs: 0, entries: 0, messages: 0, disagreed: 0, wall_seconds: 0.0 };
         let failing = self.first_failing(&mut swept);
-        let broken = failing.as_ref().and_then(|(plan, outcome)| Some(self.explain(plan, outcome.violation.as_ref()?)));
+        let broken = failing
+            .as_ref()
+            .and_then(|(plan, outcome)| Some(self.explain(plan, outcome.violation.as_ref()?)));
         if let Some((plan, _)) = failing.as_ref().filter(|_| self.output().wants_files())
             && let Some(trace) = &self.laboratory.simulate(plan, true).trace
         {
@@ -381,7 +389,8 @@ impl Job<'_> {
             }
         };
         if swept.disagreed > 0 {
-            page += &format!("{} the formula did not agree in {} runs\n", "–".yellow(), grouped(swept.disagreed));
+            page +=
+                &format!("{} the formula did not agree in {} runs\n", "–".yellow(), grouped(swept.disagreed));
         }
         if let Some(broken) = broken {
             page += &format!("\n{}", broken.text());

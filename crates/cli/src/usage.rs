@@ -31,7 +31,8 @@ fn sentence(error: &clap::Error) -> String {
     let value = word(error, ContextKind::InvalidValue).unwrap_or_default();
     match error.kind() {
         ErrorKind::ValueValidation => {
-            let why = error.source().map_or_else(|| format!("'{value}' is not possible"), ToString::to_string);
+            let why =
+                error.source().map_or_else(|| format!("'{value}' is not possible"), ToString::to_string);
             format!("{option}: {why}")
         }
         ErrorKind::InvalidValue if value.is_empty() => format!("{option} needs a value"),
@@ -59,7 +60,8 @@ fn sentence(error: &clap::Error) -> String {
             }
         }
         ErrorKind::MissingRequiredArgument => {
-            let missing: Vec<_> = words(error, ContextKind::InvalidArg).iter().map(|arg| name_of(arg)).collect();
+            let missing: Vec<_> =
+                words(error, ContextKind::InvalidArg).iter().map(|arg| name_of(arg)).collect();
             format!("{} is missing", missing.join(", "))
         }
         ErrorKind::InvalidUtf8 => "an argument is not valid UTF-8".into(),

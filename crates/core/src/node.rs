@@ -115,7 +115,8 @@ impl NodeSet {
     /// Whether somebody is in both.
     #[must_use]
     pub fn intersects(&self, other: &Self) -> bool {
-        self.low & other.low != 0 || self.high.iter().zip(&other.high).any(|(mine, theirs)| mine & theirs != 0)
+        self.low & other.low != 0
+            || self.high.iter().zip(&other.high).any(|(mine, theirs)| mine & theirs != 0)
     }
 
     /// Its members in ascending order.

@@ -100,9 +100,7 @@ impl Partition {
     /// The cut without its times: `1,2/3`.
     #[must_use]
     pub fn cut(&self) -> String {
-        let side = |side: &NodeSet| {
-            side.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",")
-        };
+        let side = |side: &NodeSet| side.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
         let sides: Vec<_> = self.sides.iter().map(side).collect();
         sides.join(if self.one_way { ">" } else { "/" })
     }
@@ -147,7 +145,9 @@ impl FromStr for Crash {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: String| format!("'{text}' is not a crash ({why}); write NODE@T, NODE@T..T or NODE@T..T:amnesia");
+        let wrong = |why: String| {
+            format!("'{text}' is not a crash ({why}); write NODE@T, NODE@T..T or NODE@T..T:amnesia")
+        };
         let (rest, amnesia) = match text.split_once(':') {
             None => (text, false),
             Some((rest, "amnesia")) => (rest, true),
@@ -200,7 +200,9 @@ impl FromStr for Partition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: String| format!("'{text}' is not a partition ({why}); write 1,2/3@T..T or 1,2>3@T..T, perhaps with :hold");
+        let wrong = |why: String| {
+            format!("'{text}' is not a partition ({why}); write 1,2/3@T..T or 1,2>3@T..T, perhaps with :hold")
+        };
         let (rest, hold) = match text.split_once(':') {
             None => (text, false),
             Some((rest, "hold")) => (rest, true),
@@ -242,7 +244,9 @@ impl FromStr for Detector {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("'{text}' is not a failure detector{why}; write none, perfect, late:SPAN or wrong:SPAN");
+        let wrong = |why: &str| {
+            format!("'{text}' is not a failure detector{why}; write none, perfect, late:SPAN or wrong:SPAN")
+        };
         match text.split_once(':') {
             None if text == "none" => Ok(Self::None),
             None if text == "perfect" => Ok(Self::After(Span::Constant(0))),
@@ -263,7 +267,9 @@ impl FromStr for Detector {
 fn parse_process(text: &str) -> Result<NodeId, String> {
     let digits = text.strip_prefix('p').unwrap_or(text);
     let id = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
-    id.filter(|id| *id <= 100_000_000).map(NodeId).ok_or_else(|| format!("'{text}' is not the id of a process"))
+    id.filter(|id| *id <= 100_000_000)
+        .map(NodeId)
+        .ok_or_else(|| format!("'{text}' is not the id of a process"))
 }
 
 fn parse_interval(text: &str) -> Result<(u64, u64), String> {

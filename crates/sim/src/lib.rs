@@ -27,6 +27,6 @@ pub mod workload;
 pub mod world;
 
 pub use mutual::{Outcome, Plan, simulate, simulate_setup};
+pub use report::{PerEntry, Property, Report, Summary, load_word};
 pub use script::{Difference, PlayError, Played, commands_of, play};
 pub use shrink::shrink;
-pub use report::{PerEntry, Property, Report, Summary, load_word};

@@ -146,16 +146,16 @@ pub fn simulate<A: Mutex>(config: &A::Config, plan: &Plan, mut header: Header, r
     header.seed = Some(plan.seed);
     header.locks = plan.locks;
     if plan.locks > 1 {
-        return run::<A, Named<A>>(config, NamedConfig::new(config.clone()), plan, header, fifo, record);
+        return run::<A, Named<A>>(config, NamedConfig::new(config.clone()), plan, &header, fifo, record);
     }
-    run::<A, A>(config, config.clone(), plan, header, fifo, record)
+    run::<A, A>(config, config.clone(), plan, &header, fifo, record)
 }
 
 fn run<A: Mutex, L: Locks>(
     config: &A::Config,
     locks: L::Config,
     plan: &Plan,
-    header: Header,
+    header: &Header,
     fifo: bool,
     record: bool,
 ) -> Outcome {
@@ -195,7 +195,7 @@ fn run<A: Mutex, L: Locks>(
         trace
     });
     let report = Facts {
-        header: &header,
+        header,
         plan,
         rest,
         properties: &properties,

@@ -37,7 +37,10 @@ enum Raw<P: Protocol> {
     Timer(P::Timer),
     Suspect(NodeId),
     Trust(NodeId),
-    Send { to: u32, message: P::Message },
+    Send {
+        to: u32,
+        message: P::Message,
+    },
     /// The message is that of the send that caused it.
     Deliver,
     Drop,

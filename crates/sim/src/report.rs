@@ -153,7 +153,8 @@ impl Facts<'_> {
         let mean_delay = plan.delay.mean() as f64;
         let hops = metrics.sync_delay.mean().filter(|_| mean_delay > 0.0 && plan.links.is_empty());
         let judgements = properties.judgements();
-        let (promised, other): (Vec<_>, Vec<_>) = judgements.into_iter().partition(|judgement| judgement.promised);
+        let (promised, other): (Vec<_>, Vec<_>) =
+            judgements.into_iter().partition(|judgement| judgement.promised);
         Report {
             algorithm: header.algorithm.clone(),
             mutant: header.mutant.clone(),
@@ -179,7 +180,8 @@ impl Facts<'_> {
             response: metrics.response.into(),
             max_overtaking: properties.max_overtaking(),
             load_by_process: metrics.load().to_vec(),
-            throughput: (self.virtual_time > 0).then(|| round(entries as f64 / (self.virtual_time as f64 / 1e6))),
+            throughput: (self.virtual_time > 0)
+                .then(|| round(entries as f64 / (self.virtual_time as f64 / 1e6))),
             virtual_time: self.virtual_time as f64 / 1e3,
             events: metrics.events,
             wall_seconds: self.wall_seconds,
@@ -216,7 +218,11 @@ impl From<Judgement> for Property {
 
 impl From<Timed> for Summary {
     fn from(timed: Timed) -> Self {
-        Self { count: timed.count, mean: timed.mean().map(|mean| round(mean / 1e3)), max: timed.max as f64 / 1e3 }
+        Self {
+            count: timed.count,
+            mean: timed.mean().map(|mean| round(mean / 1e3)),
+            max: timed.max as f64 / 1e3,
+        }
     }
 }
 

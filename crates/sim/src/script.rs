@@ -85,7 +85,8 @@ impl Visitor for Player<'_> {
             );
             return perform(self.script, stage, header);
         }
-        let stage = Stage::<A, _>::new(members, config, fifo, properties, (Recorder::new(), Narrator::default()));
+        let stage =
+            Stage::<A, _>::new(members, config, fifo, properties, (Recorder::new(), Narrator::default()));
         perform(self.script, stage, header)
     }
 }
@@ -125,7 +126,8 @@ fn perform<L: Locks>(
             stage.apply(command).map_err(|why| PlayError::Impossible { line: *line, why })?;
             lines.append(&mut stage.observer().1.lines);
             if let Command::Show(process) = command {
-                let index = stage.world().members().position(*process).expect("the parser knows the processes");
+                let index =
+                    stage.world().members().position(*process).expect("the parser knows the processes");
                 lines.push(format!("{:?}", stage.world().state(index)));
             }
             if let Some(violation) = stage.properties().violation().filter(|_| !told) {
@@ -149,11 +151,7 @@ fn perform<L: Locks>(
 fn first_difference(line: usize, recorded: &[String], came_out: &[String]) -> Option<Difference> {
     let longest = recorded.len().max(came_out.len());
     let place = (0..longest).find(|place| recorded.get(*place) != came_out.get(*place))?;
-    Some(Difference {
-        line,
-        recorded: recorded.get(place).cloned(),
-        came_out: came_out.get(place).cloned(),
-    })
+    Some(Difference { line, recorded: recorded.get(place).cloned(), came_out: came_out.get(place).cloned() })
 }
 
 /// Tells in one line what a process did with an input.
@@ -222,7 +220,9 @@ pub fn commands_of(trace: &Trace) -> Vec<Command> {
         };
         let Some(process) = record.process else { continue };
         commands.push(match &record.what {
-            What::Request { request, lock } => Command::Ask { process, request: request.clone(), lock: *lock },
+            What::Request { request, lock } => {
+                Command::Ask { process, request: request.clone(), lock: *lock }
+            }
             What::Deliver(message) => carried(Carry::Deliver, message),
             What::Drop(message) => carried(Carry::Drop, message),
             What::Duplicate(message) => carried(Carry::Duplicate, message),

@@ -28,24 +28,31 @@ pub fn shrink<A: Mutex>(settings: &Settings, plan: &Plan, setup: &Setup, propert
     let (setup, outcome) = smaller::<A>(settings, plan, setup, property)?;
     let commands = commands_of(outcome.trace.as_ref()?);
     let shortened = match setup.locks {
-        1 => Shrinker { setup: &setup, property, effort: EFFORT }.run(commands, || stage::<A>(&setup)),
-        _ => Shrinker { setup: &setup, property, effort: EFFORT }.run(commands, || named_stage::<A>(&setup)),
+        1 => Shrinker { setup: &setup, property, effort: EFFORT }.run(&commands, || stage::<A>(&setup)),
+        _ => Shrinker { setup: &setup, property, effort: EFFORT }.run(&commands, || named_stage::<A>(&setup)),
     }?;
-    Some(write(setup, shortened, property))
+    Some(write(&setup, shortened, property))
 }
 
 fn stage<A: Mutex>(setup: &Setup) -> Stage<A, ()> {
-    let Cast { members, config, fifo, properties, .. } = Cast::<A>::new(setup).expect("the run had these settings");
+    let Cast { members, config, fifo, properties, .. } =
+        Cast::<A>::new(setup).expect("the run had these settings");
     Stage::new(members, config, fifo, properties, ())
 }
 
 fn named_stage<A: Mutex>(setup: &Setup) -> Stage<Named<A>, ()> {
-    let Cast { members, config, fifo, properties, .. } = Cast::<A>::new(setup).expect("the run had these settings");
+    let Cast { members, config, fifo, properties, .. } =
+        Cast::<A>::new(setup).expect("the run had these settings");
     Stage::new(members, NamedConfig::new(config), fifo, properties, ())
 }
 
 /// The smallest run, in processes and entries, that breaks the same property; at worst the run itself.
-fn smaller<A: Mutex>(settings: &Settings, plan: &Plan, setup: &Setup, property: &str) -> Option<(Setup, Outcome)> {
+fn smaller<A: Mutex>(
+    settings: &Settings,
+    plan: &Plan,
+    setup: &Setup,
+    property: &str,
+) -> Option<(Setup, Outcome)> {
     let attempt = |plan: &Plan, record: bool| {
         let mut setup = setup.clone();
         setup.nodes = plan.members.iter().collect();
@@ -83,8 +90,12 @@ struct Shrinker<'a> {
 
 impl Shrinker<'_> {
     /// The shortest list of commands that was found to break the property.
-    fn run<L: Locks>(mut self, commands: Vec<Command>, stage: impl Fn() -> Stage<L, ()>) -> Option<Vec<Command>> {
-        let mut best = self.breaks(&commands, &stage)?;
+    fn run<L: Locks>(
+        mut self,
+        commands: &[Command],
+        stage: impl Fn() -> Stage<L, ()>,
+    ) -> Option<Vec<Command>> {
+        let mut best = self.breaks(commands, &stage)?;
         let mut chunk = best.len().div_ceil(2);
         loop {
             let (before, mut start) = (best.len(), 0);
@@ -104,7 +115,11 @@ impl Shrinker<'_> {
     }
 
     /// The commands up to the breaking of the property, without those that were not possible.
-    fn breaks<L: Locks>(&mut self, commands: &[Command], stage: &impl Fn() -> Stage<L, ()>) -> Option<Vec<Command>> {
+    fn breaks<L: Locks>(
+        &mut self,
+        commands: &[Command],
+        stage: &impl Fn() -> Stage<L, ()>,
+    ) -> Option<Vec<Command>> {
         let mut stage = stage();
         let mut done = Vec::new();
         for command in commands {
@@ -118,7 +133,8 @@ impl Shrinker<'_> {
         }
         // A dead end shows only when all that was on its way has arrived.
         stage.apply(&Command::Settle).ok()?;
-        let stuck = stage.properties().violation().is_some_and(|violation| violation.property == self.property);
+        let stuck =
+            stage.properties().violation().is_some_and(|violation| violation.property == self.property);
         stuck.then_some(done)
     }
 
@@ -147,7 +163,7 @@ impl Shrinker<'_> {
 }
 
 /// The script, a block per command, with what comes of each.
-fn write(setup: Setup, commands: Vec<Command>, property: &str) -> Script {
+fn write(setup: &Setup, commands: Vec<Command>, property: &str) -> Script {
     let mut about = vec![format!("{} breaks {property}.", setup.algorithm)];
     let blocks = commands.into_iter().map(|command| Block {
         comments: core::mem::take(&mut about),
@@ -157,4 +173,3 @@ fn write(setup: Setup, commands: Vec<Command>, property: &str) -> Script {
     let script = Script { blocks: blocks.collect() };
     play(&script).map_or(script, |played| played.script)
 }
-

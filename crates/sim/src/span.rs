@@ -70,10 +70,14 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
     }
     let micros = |text: &str| text.parse::<u64>().ok()?.checked_mul(unit);
     let whole = micros(whole).ok_or_else(wrong)?;
-    let part = if part.is_empty() { 0 } else { micros(part).ok_or_else(wrong)? / 10u64.pow(part.len() as u32) };
+    let part =
+        if part.is_empty() { 0 } else { micros(part).ok_or_else(wrong)? / 10u64.pow(part.len() as u32) };
     // A run lasts 8.9 years at the most.
     const LONGEST: u64 = LAST_TIME / 2;
-    whole.checked_add(part).filter(|time| *time <= LONGEST).ok_or_else(|| format!("{text} is too long a time"))
+    whole
+        .checked_add(part)
+        .filter(|time| *time <= LONGEST)
+        .ok_or_else(|| format!("{text} is too long a time"))
 }
 
 /// A time in microseconds as people write it.
@@ -81,8 +85,8 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
 pub fn show_time(micros: u64) -> String {
     match micros {
         0 => "0".into(),
-        _ if micros % 1_000_000 == 0 => format!("{}s", micros / 1_000_000),
-        _ if micros % 1_000 == 0 => format!("{}", micros / 1_000),
+        _ if micros.is_multiple_of(1_000_000) => format!("{}s", micros / 1_000_000),
+        _ if micros.is_multiple_of(1_000) => format!("{}", micros / 1_000),
         _ if micros < 1_000 => format!("{micros}us"),
         _ => format!("{}.{:03}", micros / 1_000, micros % 1_000).trim_end_matches('0').to_string(),
     }
@@ -93,12 +97,14 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, rest) = text.split_once(':').unwrap_or((if text.contains("..") { "uniform" } else { "constant" }, text));
+        let (kind, rest) =
+            text.split_once(':').unwrap_or((if text.contains("..") { "uniform" } else { "constant" }, text));
         match kind {
             "constant" | "const" => Ok(Self::Constant(parse_time(rest)?)),
             "exponential" | "exp" => Ok(Self::Exponential(parse_time(rest)?)),
             "uniform" => {
-                let (min, max) = rest.split_once("..").ok_or_else(|| format!("'{rest}' is not a range; write 1..10"))?;
+                let (min, max) =
+                    rest.split_once("..").ok_or_else(|| format!("'{rest}' is not a range; write 1..10"))?;
                 let (min, max) = (parse_time(min)?, parse_time(max)?);
                 if min > max {
                     return Err(format!("the range {rest} is empty: its end lies before its begin"));
@@ -126,9 +132,14 @@ mod tests {
 
     #[test]
     fn times() {
-        for (text, micros) in
-            [("5", 5_000), ("250us", 250), ("2s", 2_000_000), ("1.5", 1_500), ("0.001ms", 1), ("1min", 60_000_000)]
-        {
+        for (text, micros) in [
+            ("5", 5_000),
+            ("250us", 250),
+            ("2s", 2_000_000),
+            ("1.5", 1_500),
+            ("0.001ms", 1),
+            ("1min", 60_000_000),
+        ] {
             assert_eq!(parse_time(text), Ok(micros), "{text}");
             assert_eq!(parse_time(&show_time(micros)), Ok(micros), "{text}");
         }

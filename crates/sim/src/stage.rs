@@ -121,9 +121,10 @@ impl<L: Locks, R: Observer<L>> Stage<L, R> {
             Command::Settle => self.settle(),
             Command::Timer { process, timer } => {
                 let index = self.up(*process)?;
-                let timer = self.hand.take_timer(index, timer).map_err(|armed| {
-                    format!("{process} has no timer {timer} armed; it has: {armed}")
-                })?;
+                let timer = self
+                    .hand
+                    .take_timer(index, timer)
+                    .map_err(|armed| format!("{process} has no timer {timer} armed; it has: {armed}"))?;
                 self.input(index, Input::Expire(timer));
                 Ok(())
             }
@@ -172,7 +173,9 @@ impl<L: Locks, R: Observer<L>> Stage<L, R> {
         let place = self.choose(pair, from, to, which)?;
         let channel = self.hand.channels.get_mut(&pair).expect("a message was found in it");
         if self.hand.fifo && what == Carry::Deliver && place > 0 {
-            return Err(format!("an older message is on its way from {from} to {to}, and the channel is FIFO"));
+            return Err(format!(
+                "an older message is on its way from {from} to {to}, and the channel is FIFO"
+            ));
         }
         match what {
             Carry::Deliver => {

@@ -78,17 +78,38 @@ pub enum Rest {
 /// Something in the queue that is not a message.
 #[derive(Clone, Debug)]
 enum Happening<P: Protocol> {
-    Ask { process: usize, life: Incarnation, request: P::Request },
-    Expire { process: usize, token: u64 },
+    Ask {
+        process: usize,
+        life: Incarnation,
+        request: P::Request,
+    },
+    Expire {
+        process: usize,
+        token: u64,
+    },
     Crash(usize),
-    Restart { process: usize, durable: bool },
-    Pause { process: usize, until: u64 },
+    Restart {
+        process: usize,
+        durable: bool,
+    },
+    Pause {
+        process: usize,
+        until: u64,
+    },
     Resume(usize),
     Cut(usize),
     Mend(usize),
     /// The detector of `at` reports about `peer`.
-    Down { at: usize, peer: usize, life: Incarnation },
-    Up { at: usize, peer: usize, life: Incarnation },
+    Down {
+        at: usize,
+        peer: usize,
+        life: Incarnation,
+    },
+    Up {
+        at: usize,
+        peer: usize,
+        life: Incarnation,
+    },
     /// It is time for a wrong suspicion.
     Err,
 }
@@ -284,7 +305,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         self.clockwork.free.push(slot as u32);
         self.clockwork.planned -= usize::from(happening.is_planned());
         match happening {
-            Happening::Ask { process, life, request } => self.ask(process, life, request, watch),
+            Happening::Ask { process, life, request } => self.ask(process, life, &request, watch),
             Happening::Expire { process, token } => {
                 if let Some(timer) = self.clockwork.expired(process, token) {
                     self.world.input(process, Input::Expire(timer), &mut self.clockwork, watch);
@@ -314,7 +335,13 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         self.clockwork.enter_asks(&self.world);
     }
 
-    fn ask<O: Observer<P>>(&mut self, process: usize, life: Incarnation, request: P::Request, watch: &mut O) {
+    fn ask<O: Observer<P>>(
+        &mut self,
+        process: usize,
+        life: Incarnation,
+        request: &P::Request,
+        watch: &mut O,
+    ) {
         let clockwork = &mut self.clockwork;
         clockwork.asks -= 1;
         if !self.world.is_up(process) || self.world.life(process) != life {
@@ -322,7 +349,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         }
         clockwork.last_progress = clockwork.now;
         self.world.input(process, Input::Request(request.clone()), clockwork, watch);
-        clockwork.workload.handled(self.world.process(process), &request, &mut clockwork.agenda);
+        clockwork.workload.handled(self.world.process(process), request, &mut clockwork.agenda);
     }
 
     fn crash<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
@@ -423,7 +450,8 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     }
 
     fn plan_faults(&mut self) {
-        let place = |process| self.world.members().position(process).expect("faults are held against the members");
+        let place =
+            |process| self.world.members().position(process).expect("faults are held against the members");
         let mut plan = Vec::new();
         for Crash { process, at, restart, amnesia } in &self.clockwork.faults.crashes {
             let process = place(*process);

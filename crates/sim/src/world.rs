@@ -5,8 +5,8 @@
 //! ([`crate::stage`]).
 
 use conclave_core::{
-    After, Boot, Chain, Effect, Effects, Incarnation, Input, Members, Moment, NodeId, Observer, Process, Protocol, Timing,
-    Transit,
+    After, Boot, Chain, Effect, Effects, Incarnation, Input, Members, Moment, NodeId, Observer, Process,
+    Protocol, Timing, Transit,
 };
 
 /// What a world needs from whoever drives it.
@@ -144,7 +144,13 @@ impl<P: Protocol> World<P> {
     }
 
     /// Hands a process an input that no message caused.
-    pub fn input(&mut self, index: usize, input: Input<P>, host: &mut impl Host<P>, watch: &mut impl Observer<P>) {
+    pub fn input(
+        &mut self,
+        index: usize,
+        input: Input<P>,
+        host: &mut impl Host<P>,
+        watch: &mut impl Observer<P>,
+    ) {
         let at = self.moment();
         self.handle(at, index, input, host, watch);
     }
@@ -228,7 +234,10 @@ impl<P: Protocol> World<P> {
         debug_assert!(self.cells[index].up, "a process that is down handles nothing");
         watch.input(&at, process, &input);
         let (members, cells, post) = (&self.members, &mut self.cells, &mut self.post);
-        state.handle(input, &mut Outbox { process, at: &at, members, ids: &self.ids, cells, post, host, watch });
+        state.handle(
+            input,
+            &mut Outbox { process, at: &at, members, ids: &self.ids, cells, post, host, watch },
+        );
         watch.handled(&at, process, state.phase());
         self.step += 1;
     }
@@ -271,7 +280,9 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Outbox<'_, P, H, W> {
         if self.ids.get(guess) == Some(&id) {
             return guess;
         }
-        self.members.position(id).unwrap_or_else(|| panic!("{} sends a message to the stranger {id}", self.process.id))
+        self.members
+            .position(id)
+            .unwrap_or_else(|| panic!("{} sends a message to the stranger {id}", self.process.id))
     }
 
     // One copy of this for all places that send: everything that happens to a message is inlined into it.

@@ -41,7 +41,10 @@ fn the_numbers_of_the_literature() {
                     let report = run_well(&setup(algorithm, n, settings), &plan).report;
                     (report.messages, report.entries)
                 };
-                assert_eq!(messages("lamport", &[]), (plan.entries * (others + 1) * 3 * others, plan.entries * (others + 1)));
+                assert_eq!(
+                    messages("lamport", &[]),
+                    (plan.entries * (others + 1) * 3 * others, plan.entries * (others + 1))
+                );
                 assert_eq!(messages("ricart-agrawala", &[]).0, plan.entries * (others + 1) * 2 * others);
                 assert!(messages("carvalho-roucairol", &[]).0 <= plan.entries * (others + 1) * 2 * others);
                 // The coordinator is the highest id; its own entries cost nothing.

@@ -10,7 +10,8 @@ use conclave_trace::What;
 
 fn holds(outcome: &Outcome, name: &str) -> Option<bool> {
     let report = &outcome.report;
-    let property = report.properties.iter().chain(&report.not_promised).find(|property| property.name == name);
+    let property =
+        report.properties.iter().chain(&report.not_promised).find(|property| property.name == name);
     property.expect("there is such a property").holds
 }
 
@@ -48,7 +49,11 @@ fn loss_costs_progress_and_only_lamport_its_safety() {
         // Who gives all votes back and asks anew after a while gets over a loss; all others wait for ever.
         let retries = settings.contains(&("mode", "backoff"));
         assert_eq!(stuck == 0, retries, "{algorithm} {settings:?}: {stuck} runs got stuck");
-        assert_eq!(unsafe_runs > 0, algorithm == "lamport", "{algorithm} {settings:?}: {unsafe_runs} unsafe runs");
+        assert_eq!(
+            unsafe_runs > 0,
+            algorithm == "lamport",
+            "{algorithm} {settings:?}: {unsafe_runs} unsafe runs"
+        );
     }
 }
 
@@ -103,7 +108,9 @@ fn faults_are_recorded() {
     assert_eq!(at(&|what| matches!(what, What::Heal { .. })), Some(30_000));
     let paused = |time: u64| (10_000..20_000).contains(&time);
     assert!(!trace.records.iter().any(|record| {
-        record.process.is_some_and(|p| p.0 == 1) && paused(record.time) && record.what.is_lived()
+        record.process.is_some_and(|p| p.0 == 1)
+            && paused(record.time)
+            && record.what.is_lived()
             && !matches!(record.what, What::Pause)
     }));
     let lost = |record: &&conclave_trace::Record| match &record.what {
@@ -128,7 +135,8 @@ fn the_end_of_a_life_is_known_before_the_next_one_speaks() {
         let restart = place(&|r| matches!(r.what, What::Restart { .. })).expect("it restarts");
         for process in [1, 3] {
             let told = place(&|r| {
-                r.process.is_some_and(|p| p.0 == process) && matches!(r.what, What::Suspect { peer } if peer.0 == 2)
+                r.process.is_some_and(|p| p.0 == process)
+                    && matches!(r.what, What::Suspect { peer } if peer.0 == 2)
             });
             assert!(told.expect("everyone is told") < restart, "{detector}: p{process}");
         }

@@ -28,7 +28,10 @@ fn nothing_is_allocated_per_message() {
         assert!(messages >= 20_000, "{algorithm}: {messages} more messages");
         // The longer run warms up a little further: a queue that is longer than any before grows once.
         let allocations = long.1.saturating_sub(short.1);
-        assert!(allocations <= 64, "{algorithm}: {allocations} more allocations for {messages} more messages");
+        assert!(
+            allocations <= 64,
+            "{algorithm}: {allocations} more allocations for {messages} more messages"
+        );
         let bytes = long.2.saturating_sub(short.2);
         assert!(bytes <= 64 * 1024, "{algorithm}: {bytes} more bytes for {messages} more messages");
     }

@@ -28,7 +28,8 @@ impl Visitor for Shrink<'_> {
     fn mutex<A: Mutex>(self) -> Script {
         let Self(setup, plan, property) = self;
         let given = setup.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let settings = Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, setup.mutant.as_deref()).unwrap();
+        let settings =
+            Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, setup.mutant.as_deref()).unwrap();
         shrink::<A>(&settings, plan, setup, property).expect("the failure can be told as a script")
     }
 }
@@ -92,7 +93,8 @@ fn lamport_without_fifo_is_caught() {
 fn literal_majority_is_caught_from_four_on() {
     for n in [4, 5, 6, 7] {
         let setup = setup("majority", n, &[("mode", "literal")]);
-        let plan = first_failure(&setup, "ME1").unwrap_or_else(|| panic!("literal majority of {n} was not caught"));
+        let plan =
+            first_failure(&setup, "ME1").unwrap_or_else(|| panic!("literal majority of {n} was not caught"));
         check_script(&setup, &plan, "ME1");
     }
     for n in [2, 3] {

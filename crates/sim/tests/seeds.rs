@@ -64,7 +64,11 @@ fn variants_and_named_locks_break_no_promise() {
                 let mut plan = plan(n, load, seed);
                 plan.locks = 3;
                 let report = run_well(&setup, &plan).report;
-                assert_eq!(report.formula.agrees, Some(true), "{algorithm} {settings:?} on 3 locks: {report:?}");
+                assert_eq!(
+                    report.formula.agrees,
+                    Some(true),
+                    "{algorithm} {settings:?} on 3 locks: {report:?}"
+                );
             }
         }
     }

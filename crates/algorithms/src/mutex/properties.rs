@@ -117,6 +117,7 @@ pub struct Properties {
     promises: Promises,
     /// The longest time that a message travels, where there is one.
     max_delay: Option<u64>,
+    members: Members,
     client_hops: Vec<RangeInclusive<u32>>,
     locks: Vec<Watch>,
     causal: Option<Causal>,
@@ -210,6 +211,7 @@ impl Properties {
         Self {
             promises: A::promises(config, members),
             max_delay,
+            members: members.clone(),
             client_hops: members.iter().map(|id| A::client_hops(config, members, id)).collect(),
             locks: vec![watch; locks],
             // With several locks a request may be made in knowledge of a request for another one.
@@ -278,7 +280,10 @@ impl Properties {
             let watch = &self.locks[lock];
             let Some(first) = watch.asking.iter().position(|asking| asking.waiting) else { continue };
             let (waiting, inside) = (watch.waiting, watch.inside);
-            let who = format!("{waiting} still waiting on lock {lock} (the first at place {first})");
+            let who = match (self.members.at(first), waiting) {
+                (first, 1) => format!("{first} still waits{}", self.which(lock)),
+                (first, more) => format!("{first} and {} more still wait{}", more - 1, self.which(lock)),
+            };
             match (ending, inside) {
                 (Ending::Quiet, None) => {
                     self.stuck = Some(format!("nothing moves any more, and {who}"));
@@ -293,6 +298,11 @@ impl Properties {
                 (Ending::Stopped, _) | (_, Some(_)) => {}
             }
         }
+    }
+
+    /// Names the lock, if there are several.
+    fn which(&self, lock: usize) -> String {
+        if self.locks.len() == 1 { String::new() } else { format!(" (lock {lock})") }
     }
 
     fn broken(&mut self, property: &'static str, step: u64, detail: impl FnOnce() -> String) {
@@ -382,25 +392,21 @@ impl Properties {
         }
 
         if let Some(previous) = previous {
+            let which = self.which(lock);
             self.broken("ME1", at.step, || {
-                format!("{} and {} are both inside lock {lock}", previous.id, process.id)
+                format!("{} and {} are both inside{which}", previous.id, process.id)
             });
         }
         if let Some(last) = last_fence.filter(|last| *last >= fence) {
             self.broken("FENCE", at.step, || format!("{} got fence {fence} after {last}", process.id));
         }
         if let Some((place, overtaken)) = late.filter(|_| !self.disturbed) {
-            self.broken("ME4", at.step, || {
-                format!("the process at place {place} was overtaken {overtaken} times")
-            });
+            let late = self.members.at(place);
+            self.broken("ME4", at.step, || format!("{late} was overtaken {overtaken} times"));
         }
         if let Some(place) = inverted.filter(|_| !self.disturbed) {
-            let text = || {
-                format!(
-                    "{} was let in before the process at place {place}, whose request was known first",
-                    process.id
-                )
-            };
+            let first = self.members.at(place);
+            let text = || format!("{} was let in before {first}, whose request was known first", process.id);
             self.arrival_inversions.add(text);
             if self.promises.arrival_order {
                 self.broken("ME5-FCFS", at.step, text);
@@ -434,12 +440,9 @@ impl Properties {
         else {
             return;
         };
-        let text = || {
-            format!(
-                "{} asked in knowledge of the request at place {earlier}, and was let in first",
-                process.id
-            )
-        };
+        let earlier = self.members.at(earlier);
+        let text =
+            || format!("{} asked in knowledge of the request of {earlier}, and was let in first", process.id);
         self.causal_inversions.add(text);
         if self.promises.causal_order {
             self.broken("ME5-HB", at.step, text);

@@ -25,13 +25,18 @@ impl Sheet {
         sheet.counted("overhead messages", report.overhead_messages);
         sheet.counted("messages lost", report.dropped);
         sheet.counted("messages duplicated", report.duplicated);
-        sheet.plain("entries", format!("{}, {} of them waited", grouped(report.entries), grouped(report.waited)));
+        sheet.plain(
+            "entries",
+            format!("{}, {} of them waited", grouped(report.entries), grouped(report.waited)),
+        );
         sheet.plain("client delay", times(&report.client_delay));
-        let hops = report.sync_delay_hops.map_or_else(String::new, |hops| format!(", {} mean hops", number(hops)));
+        let hops =
+            report.sync_delay_hops.map_or_else(String::new, |hops| format!(", {} mean hops", number(hops)));
         sheet.plain("sync delay", times(&report.sync_delay) + &hops);
         sheet.plain("response time", times(&report.response));
         sheet.plain("overtaking", format!("at most {}", report.max_overtaking));
-        let busiest = nodes.iter().zip(&report.load_by_process).max_by_key(|(id, load)| (**load, u32::MAX - id.0));
+        let busiest =
+            nodes.iter().zip(&report.load_by_process).max_by_key(|(id, load)| (**load, u32::MAX - id.0));
         if let Some((id, load)) = busiest {
             sheet.plain("busiest process", format!("{id}, {} messages in and out", grouped(*load)));
         }
@@ -64,7 +69,8 @@ impl Sheet {
     }
 
     fn text(&self) -> String {
-        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let width =
+            |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let label = width(0) + 2;
         // Only a row that has something beside it must leave room for it.
         let beside = self.rows.iter().filter(|row| !row[2].is_empty());
@@ -99,13 +105,15 @@ fn formula(report: &Report) -> String {
 
 /// The properties, a line each: first what was promised, then the rest.
 pub fn judged(promised: &[Property], other: &[Property]) -> String {
-    let all = || promised.iter().chain(other);
-    let name = all().map(|property| property.name.len()).max().unwrap_or(0);
-    let claim = all().map(|property| property.claim.len()).max().unwrap_or(0);
-    let label = |property: &Property| format!("{:<name$}  {:<claim$}", property.name, property.claim);
     let mut text = format!("  {}\n", "promised".dimmed());
     for property in promised {
-        text += &line(property, &label(property));
+        let mark = match property.holds {
+            Some(true) => "✓".green().to_string(),
+            Some(false) => "✗".red().bold().to_string(),
+            None => "–".yellow().to_string(),
+        };
+        let line = line(property, property.claim.into());
+        text += &line.replacen(MARK, &mark, 1);
     }
     if !other.is_empty() {
         text += &format!("  {}\n", "not promised".dimmed());
@@ -116,22 +124,20 @@ pub fn judged(promised: &[Property], other: &[Property]) -> String {
             Some(false) => "did not hold",
             None => "open",
         };
-        let detail = if property.detail.is_empty() { word.into() } else { format!("{word}: {}", property.detail) };
-        let lines = indented(&format!("  · {}  ", label(property)), &detail);
-        text += &lines.lines().map(|line| format!("{}\n", line.dimmed())).collect::<String>();
+        let line = line(property, format!("{}, {word}", property.claim)).replacen(MARK, "·", 1);
+        text += &line.lines().map(|line| format!("{}\n", line.dimmed())).collect::<String>();
     }
     text
 }
 
-fn line(property: &Property, label: &str) -> String {
-    let plain = indented(&format!("  ? {label}  "), &property.detail);
-    let plain = plain.trim_end();
-    let mark = match property.holds {
-        Some(true) => "✓".green().to_string(),
-        Some(false) => "✗".red().bold().to_string(),
-        None => "–".yellow().to_string(),
-    };
-    format!("{}\n", plain.replacen('?', &mark, 1))
+/// Keeps the place of a mark, whose colour would count as letters.
+const MARK: char = '?';
+
+fn line(property: &Property, mut text: String) -> String {
+    if !property.detail.is_empty() {
+        text += &format!(" — {}", property.detail);
+    }
+    indented(&format!("  {MARK} {:<10}", property.name), &text)
 }
 
 /// The promise that was broken, and the shortest way there that was found.
@@ -144,7 +150,10 @@ pub fn violated(violation: &Violation, script: Option<&Script>, rerun: &str) -> 
     }
     text += &format!("\n{}  {rerun}\n", "run it again".bold());
     if script.is_some() {
-        text += &format!("{}     save the script as bug.script, then: conclave replay bug.script\n", "replay it".bold());
+        text += &format!(
+            "{}     save the script as bug.script, then: conclave replay bug.script\n",
+            "replay it".bold()
+        );
     }
     text
 }

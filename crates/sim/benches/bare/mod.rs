@@ -95,7 +95,9 @@ pub fn run(n: usize, entries: u64, seed: u64) -> u64 {
     while let Some(event) = run.heap.pop() {
         run.now = event.time;
         match event.what {
-            What::Deliver { from, message: Message::Request { time } } => run.on_request(event.to, from, time),
+            What::Deliver { from, message: Message::Request { time } } => {
+                run.on_request(event.to, from, time);
+            }
             What::Deliver { from, message: Message::Reply { time, clock, fence } } => {
                 run.on_reply(event.to, from, time, clock, fence);
             }

@@ -1,0 +1,175 @@
+//! `conclave sim`.
+
+use super::{Desk, conclave, line, words};
+
+#[test]
+fn a_small_run_shows_diagram_costs_and_properties() {
+    let page = line("sim ricart-agrawala -n 3 --entries 1").ends(0).out;
+    for part in [
+        "Ricart–Agrawala · 3 processes · 1 entry each · saturated load · delay 1..10 ms · channels any · seed 1",
+        "p1 acquire   p1 → p2 Request{1}",
+        "messages per entry  4",
+        "2(n-1) = 4 ✓",
+        "✓ ME1 ",
+        "not promised",
+        "digest ",
+    ] {
+        assert!(page.contains(part), "{part}:\n{page}");
+    }
+    let quiet = line("sim ricart-agrawala -n 3 --entries 1 --diagram never").ends(0).out;
+    assert!(!quiet.contains("p1 acquire"), "{quiet}");
+    let large = line("sim ricart-agrawala -n 9 --entries 1").ends(0).out;
+    assert!(!large.contains("p1 acquire"), "{large}");
+}
+
+#[test]
+fn the_report_for_programs_has_the_fields_that_scripts_rely_on() {
+    let report = line("sim ricart-agrawala -n 4 --entries 2 --seed 7 --json").ends(0).json();
+    assert_eq!(report["algorithm"], "ricart-agrawala");
+    assert_eq!(report["nodes"], 4);
+    assert_eq!(report["seed"], 7);
+    assert_eq!(report["entries"], 8);
+    assert_eq!(report["messages"], 48);
+    assert_eq!(report["messages_per_entry"], 6.0);
+    assert_eq!(report["messages_by_kind"]["Request"], 24);
+    assert_eq!(report["formula"]["exact"], 6.0);
+    assert_eq!(report["formula"]["text"], "2(n-1)");
+    assert!(report["formula"]["low"].is_f64() && report["formula"]["high"].is_f64());
+    for number in ["sync_delay_hops", "virtual_time", "wall_seconds"] {
+        assert!(report[number].is_f64(), "{number}");
+    }
+    for count in ["events", "overhead_messages"] {
+        assert!(report[count].is_u64(), "{count}");
+    }
+    for property in report["properties"].as_array().expect("a list of properties") {
+        assert!(property["name"].is_string() && property["detail"].is_string(), "{property}");
+        assert!(property["holds"].is_boolean() || property["holds"].is_null(), "{property}");
+    }
+    assert_eq!(report["trace_digest"].as_str().map(str::len), Some(16));
+    assert!(report.get("violation").is_none() && report.get("script").is_none());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let digest = |seed: u32| {
+        let report =
+            line(&format!("sim maekawa -n 7 --entries 2 --loss 1% --seed {seed} --no-shrink --json")).json();
+        report["trace_digest"].clone()
+    };
+    assert_eq!(digest(3), digest(3));
+    assert_ne!(digest(3), digest(4));
+}
+
+#[test]
+fn options_reach_the_run() {
+    let json = |options: &str| line(&format!("sim central --entries 2 {options} --json")).json();
+    assert_eq!(json("--ids 3,17,4")["nodes"], 3);
+    assert_eq!(json("--load light")["load"], "light");
+    assert_eq!(json("--channels fifo")["channels"], "fifo");
+    assert_eq!(json("--locks 3")["entries"], 18);
+    assert_eq!(json("--set variant=queued")["settings"]["variant"], "queued");
+    assert!(json("--duplicate 1")["duplicated"].as_u64() > Some(0));
+    assert_eq!(json("--max-events 5")["ending"], "out of events");
+    assert_eq!(json("-n 1")["messages"], 0);
+    let slow = json("--delay 5 --link 1>3=500 --link 3>1=500");
+    assert!(slow["virtual_time"].as_f64() > Some(1000.0), "{slow}");
+}
+
+#[test]
+fn a_crash_that_the_algorithm_does_not_survive_is_a_failure() {
+    let ran = line("sim ricart-agrawala --crash 1@2 --no-shrink").ends(1);
+    assert!(ran.out.contains("✗ ME2 is broken") && ran.out.contains("p1 crash"), "{}", ran.out);
+    line("sim central --crash 1@12 --detector perfect").ends(0);
+}
+
+#[test]
+fn a_broken_twin_is_caught_and_its_script_breaks_the_same_promise() {
+    let desk = Desk::new();
+    for twin in line("list --mutants --json").json().as_array().expect("twins") {
+        let text = |field: &str| twin[field].as_str().expect("a word").to_owned();
+        let (algorithm, name, breaks) = (text("algorithm"), text("name"), text("breaks"));
+        let command = format!("sim {algorithm} -n {} --mutant {name} --seeds 2000 --json", twin["nodes"]);
+        let sweep = line(&command).ends(1).json();
+        let failing = &sweep["failing"];
+        assert_eq!(failing["seed"], sweep["failing_seed"], "{command}");
+        assert_eq!(failing["violation"]["property"], breaks.as_str(), "{command}");
+        assert!(failing["violation"]["detail"].is_string() && failing["violation"]["step"].is_u64());
+        desk.put("bug.script", failing["script"].as_str().unwrap_or_else(|| panic!("no script: {command}")));
+        let again = conclave(&words("replay --json", &desk.path("bug.script"))).ends(1).json();
+        assert_eq!(again["violation"]["property"], breaks.as_str(), "{command}");
+        assert_eq!(again["same"], true, "{command}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_failing_run_names_the_command_that_repeats_it() {
+    let desk = Desk::new();
+    let trace = desk.path("run.jsonl");
+    let options =
+        "sim ricart-agrawala --mutant no-tie-break --seeds 5..50 --link 1>2=3 --entries 2 --json --trace";
+    let sweep = conclave(&words(options, &trace)).ends(1).json();
+    let command = sweep["failing"]["command"].as_str().expect("a command").to_owned();
+    assert!(command.contains("'1>2=3'") && command.contains("--seed "), "{command}");
+    assert!(!command.contains("--seeds") && !command.contains("--trace"), "{command}");
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_conclave"));
+    let mut shell = std::process::Command::new("sh");
+    let shell =
+        shell.args(["-c", &format!("{command} --json")]).env("PATH", binary.parent().expect("a directory"));
+    let output = shell.output().expect("a shell");
+    let again: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(again["trace_digest"], sweep["failing"]["trace_digest"]);
+    // The trace is that of the failing run.
+    assert!(desk.read("run.jsonl").contains("\"violation\""));
+}
+
+#[test]
+fn a_failing_run_is_told_in_full() {
+    let page = line("sim ricart-agrawala --mutant no-tie-break").ends(1).out;
+    for part in [
+        "✗ ME1 is broken: ",
+        "A short script that breaks it too:",
+        "run ricart-agrawala -n 2 --mutant no-tie-break",
+        "conclave sim ricart-agrawala --mutant no-tie-break --seed 1",
+        "conclave replay bug.script",
+    ] {
+        assert!(page.contains(part), "{part}:\n{page}");
+    }
+    let short = line("sim ricart-agrawala --mutant no-tie-break --no-shrink").ends(1).out;
+    assert!(short.contains("✗ ME1 is broken") && !short.contains("short script"), "{short}");
+}
+
+#[test]
+fn a_sweep_in_which_all_holds_is_one_line() {
+    let page = line("sim lamport --seeds 3..7 --entries 1").ends(0).out;
+    assert!(page.contains("✓ seeds 3 to 7: everything promised held (5 runs, 15 entries"), "{page}");
+    let sweep = line("sim lamport --seeds 5 --entries 1 --json").ends(0).json();
+    assert_eq!((&sweep["runs"], &sweep["failing_seed"]), (&5.into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn every_kind_of_file_is_written() {
+    let desk = Desk::new();
+    desk.put("run.svg", "what was there before");
+    let paths = ["run.jsonl", "run.svg", "run.shiviz", "run.mermaid"].map(|name| desk.path(name));
+    let mut typed = vec!["sim", "lamport", "--entries", "1", "--stamps", "vector", "--axis", "step"];
+    for (option, path) in ["--trace", "--svg", "--shiviz", "--mermaid"].iter().zip(&paths) {
+        typed.extend([*option, path.to_str().expect("letters")]);
+    }
+    conclave(&typed).ends(0);
+    assert!(desk.read("run.jsonl").starts_with("{\"format\":\"conclave-trace\""));
+    assert!(desk.read("run.svg").starts_with("<svg") && desk.read("run.svg").contains("lamport"));
+    assert!(desk.read("run.mermaid").starts_with("sequenceDiagram"));
+    assert!(!desk.read("run.shiviz").is_empty());
+    assert_eq!(desk.files(), ["run.jsonl", "run.mermaid", "run.shiviz", "run.svg"]);
+}
+
+/// What is no ordinary file is written to, not replaced.
+#[cfg(unix)]
+#[test]
+fn a_device_stays_a_device() {
+    use std::os::unix::fs::FileTypeExt as _;
+    line("sim lamport --entries 1 --trace /dev/null").ends(0);
+    let kind = std::fs::metadata("/dev/null").expect("it is there").file_type();
+    assert!(kind.is_char_device());
+}

@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
 });
 
 /// Whether a word of the text is a number that `-n` accepts but that takes long to lay out: up to a million processes
-/// are allowed, and each such input would cost as much time as thousands of others.
+/// are allowed, and none above a handful is played.
 fn asks_for_a_crowd(text: &str) -> bool {
     text.split_whitespace().any(|word| word.parse().is_ok_and(|n: u32| (1_000..=1_000_000).contains(&n)))
 }

@@ -50,6 +50,8 @@ pub struct About {
 pub enum Family {
     /// At most one process at a time.
     Mutex,
+    /// One process that all agree on.
+    Election,
 }
 
 impl Family {
@@ -58,6 +60,7 @@ impl Family {
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
+            Self::Election => "election",
         }
     }
 }
@@ -109,6 +112,8 @@ pub enum Topology {
     Complete,
     /// Everyone to one.
     Star,
+    /// Everyone to its successor.
+    Ring,
 }
 
 impl Topology {
@@ -118,6 +123,7 @@ impl Topology {
         match self {
             Self::Complete => "complete",
             Self::Star => "star",
+            Self::Ring => "ring",
         }
     }
 }

@@ -12,6 +12,8 @@ extern crate alloc;
 extern crate std;
 
 mod about;
+pub mod election;
+mod formula;
 pub mod mutex;
 mod named;
 pub mod registry;
@@ -20,5 +22,6 @@ mod settings;
 mod testing;
 
 pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology};
+pub use formula::Formula;
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

@@ -32,6 +32,8 @@ pub enum Values {
     Number(u64, u64),
     /// The id of a process, or the word that the default is.
     Process,
+    /// Numbers for processes, `1:5,3:2`, or the word that the default is.
+    Numbers,
 }
 
 /// Where an algorithm is going to run.
@@ -151,6 +153,12 @@ impl Settings {
         self.get(key).parse().ok().map(NodeId)
     }
 
+    /// The numbers given for processes; none if the default word stands there.
+    #[must_use]
+    pub fn numbers(&self, key: &str) -> BTreeMap<NodeId, u64> {
+        parse_numbers(self.get(key)).unwrap_or_default()
+    }
+
     /// The broken twin that is asked for.
     #[must_use]
     pub fn mutant(&self) -> Option<&'static str> {
@@ -172,6 +180,10 @@ impl Setting {
             Values::Number(min, max) => (
                 value.parse().is_ok_and(|number: u64| (min..=max).contains(&number)),
                 format!("a whole number from {min} to {max}"),
+            ),
+            Values::Numbers => (
+                value == self.default || parse_numbers(value).is_some(),
+                format!("numbers for processes such as 1:5,3:2, or '{}'", self.default),
             ),
             Values::Process => (
                 value == self.default || value.parse::<u32>().is_ok(),
@@ -195,6 +207,19 @@ impl About {
             known: listed(self.mutants.iter().map(|mutant| mutant.name)),
         })
     }
+}
+
+/// `1:5,3:2`, each process once.
+fn parse_numbers(text: &str) -> Option<BTreeMap<NodeId, u64>> {
+    let mut numbers = BTreeMap::new();
+    for pair in text.split(',') {
+        let (process, number) = pair.split_once(':')?;
+        let process = NodeId(process.trim().parse().ok()?);
+        if numbers.insert(process, number.trim().parse().ok()?).is_some() {
+            return None;
+        }
+    }
+    Some(numbers)
 }
 
 /// Words for a sentence; a dash where there are none.

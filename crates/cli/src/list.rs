@@ -136,6 +136,7 @@ fn setting_lines(setting: &Setting) -> String {
         }
         Values::Number(low, high) => format!("{low} to {high} (default {})", setting.default),
         Values::Process => format!("{} (default) | the id of a process", setting.default),
+        Values::Numbers => format!("{} (default) | numbers for processes, 1:5,3:2", setting.default),
     };
     let name = format!("  {:<12}", format!("{}=", setting.key));
     indented(&name, &values) + &indented(&format!("  {:<12}", ""), setting.help)
@@ -177,6 +178,7 @@ fn setting_json(setting: &Setting) -> Value {
         Values::OneOf(words) => json!(words),
         Values::Number(low, high) => json!({ "from": low, "to": high }),
         Values::Process => json!("process"),
+        Values::Numbers => json!("numbers"),
     };
     json!({
         "key": setting.key,

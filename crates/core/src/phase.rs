@@ -29,4 +29,10 @@ impl Phase {
     pub const WAITING: Self = Self { name: "waiting", band: Band::Waiting };
     /// The process is inside the critical section.
     pub const HOLDING: Self = Self { name: "holding", band: Band::Holding };
+    /// The process takes part in an election.
+    pub const ELECTING: Self = Self { name: "electing", band: Band::Waiting };
+    /// The process knows who leads.
+    pub const FOLLOWING: Self = Self { name: "following", band: Band::Quiet };
+    /// The process leads.
+    pub const LEADING: Self = Self { name: "leading", band: Band::Holding };
 }

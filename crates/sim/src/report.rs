@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use conclave_algorithms::mutex::{Finding, Formula, Judgement, Load, Properties};
+use conclave_algorithms::Formula;
+use conclave_algorithms::mutex::{Finding, Judgement, Load, Properties};
 use conclave_trace::Header;
 use serde::Serialize;
 

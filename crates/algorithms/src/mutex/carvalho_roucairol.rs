@@ -46,8 +46,10 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Event, FenceCounter, Formula, Mutex, Promises, Request, Tally};
-use crate::{About, Algorithm, Channels, Family, Mutant, SettingError, Settings, Synchrony, Topology};
+use super::{Event, FenceCounter, Mutex, Promises, Request, Tally};
+use crate::{
+    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology,
+};
 
 /// A process of Carvalho and Roucairol's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -41,9 +41,10 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Fence, FenceCounter, Formula, Mutex, Promises, Request, Tally};
+use super::{Event, Fence, FenceCounter, Mutex, Promises, Request, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Mutant, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
+    Topology, Values,
 };
 
 /// A process of the central coordinator algorithm.

@@ -35,9 +35,10 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::queue::RequestQueue;
-use super::{Event, FenceCounter, Formula, Load, Mutex, Promises, Request, Tally};
+use super::{Event, FenceCounter, Load, Mutex, Promises, Request, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Mutant, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
+    Topology, Values,
 };
 
 /// A process of Lamport's algorithm.

@@ -179,7 +179,7 @@ pub fn every_setting(about: &'static About) -> Vec<Vec<(&'static str, &'static s
     for setting in about.settings {
         let values = match setting.values {
             Values::OneOf(words) => words,
-            Values::Number(..) | Values::Process => &[setting.default],
+            Values::Number(..) | Values::Process | Values::Numbers => &[setting.default],
         };
         let with = |given: &Vec<_>, value| {
             let mut given = given.clone();

@@ -123,7 +123,7 @@ fn a_trace_with_a_broken_line_names_it() {
     conclave(&["replay", &path]).refused("line 5");
     let path = desk.put("cut.jsonl", &whole[..whole.len() - 20]);
     conclave(&["replay", &path]).refused("cut off");
-    let path = desk.put("renamed.jsonl", &whole.replace("\"lamport\"", "\"lambert\""));
+    let path = desk.put("renamed.jsonl", &whole.replacen("\"lamport\"", "\"lambert\"", 1));
     conclave(&["replay", &path]).refused("there is no algorithm 'lambert'");
     let path = desk.put("order.jsonl", &whole.replacen("\"fifo\"", "\"lifo\"", 1));
     conclave(&["replay", &path]).refused("'lifo' is not a channel order");

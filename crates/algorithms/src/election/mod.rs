@@ -1,0 +1,135 @@
+//! Elections: all processes agree on one of them, again after every failure.
+//!
+//! ```text
+//!            Start, or a message          Elected
+//!   idle ─────────────────────▶ electing ─────────▶ following, or leading
+//!                                  ▲                     │
+//!                                  └─────────────────────┘  the leader is suspected, retires, or is overruled
+//! ```
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use conclave_core::{Members, NodeId, Phase, Protocol};
+use serde::{Deserialize, Serialize};
+
+use crate::{Algorithm, Formula, Setting, Settings, Values};
+
+/// What an application may ask of an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Request {
+    /// The leader is missing: hold an election. Nothing happens if one is under way here.
+    Start,
+    /// I no longer want to lead, and shall not be elected again in this life.
+    Retire,
+}
+
+/// What an application is told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Event {
+    /// These lead now, the highest priority first; one, unless the election is for several.
+    Elected {
+        /// The leaders.
+        leaders: Vec<NodeId>,
+        /// The number of the election, where the algorithm numbers them; else 0.
+        term: u64,
+    },
+}
+
+/// An algorithm for elections.
+pub trait Election: Algorithm + Protocol<Request = Request, Event = Event> {
+    /// Who leads, as far as this process knows; nobody while it does not know.
+    fn leaders(&self) -> &[NodeId];
+
+    /// Whether it takes part in an election.
+    fn is_participant(&self) -> bool;
+
+    /// The number of the last election that it knows of, where the algorithm numbers them; else 0.
+    fn term(&self) -> u64 {
+        0
+    }
+
+    /// Who must be elected when exactly these are alive and eligible (none of them retired); the highest first.
+    fn winners(config: &Self::Config, members: &Members, eligible: &[NodeId]) -> Vec<NodeId>;
+
+    /// How many messages a run must have cost.
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula;
+}
+
+/// The phase of a process in an election.
+#[must_use]
+pub fn phase(id: NodeId, leaders: &[NodeId], is_participant: bool) -> Phase {
+    match (is_participant, leaders) {
+        (true, _) => Phase::ELECTING,
+        (false, []) => Phase::IDLE,
+        (false, leaders) if leaders.contains(&id) => Phase::LEADING,
+        (false, _) => Phase::FOLLOWING,
+    }
+}
+
+/// What a finished run consisted of, as far as a formula needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally<'a> {
+    /// Who was asked to start, each once.
+    pub starters: &'a [NodeId],
+    /// Who was down from the very beginning to the end.
+    pub absent: &'a [NodeId],
+    /// Who crashed, and when it was all over, recovered: a second election by a single process.
+    pub recovered: Option<NodeId>,
+    /// Something else happened in the middle (a crash, a suspicion, a retirement, a loss): no formula is exact then.
+    pub disturbed: bool,
+}
+
+impl Tally<'_> {
+    /// How many are alive.
+    #[must_use]
+    pub fn live(&self, members: &Members) -> u64 {
+        (members.len() - self.absent.len()) as u64
+    }
+}
+
+/// Priorities: the larger (weight, id) wins. Everyone weighs 1 unless told otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Weights(Option<Arc<BTreeMap<NodeId, u64>>>);
+
+impl Weights {
+    /// The setting that every election has.
+    pub const SETTING: Setting = Setting {
+        key: "weights",
+        values: Values::Numbers,
+        default: "equal",
+        unsafe_values: &[],
+        help: "priorities: the larger (weight, id) wins; who is not named weighs 1",
+    };
+
+    /// Reads the setting.
+    #[must_use]
+    pub fn read(settings: &Settings) -> Self {
+        let weights = settings.numbers(Self::SETTING.key);
+        Self((!weights.is_empty()).then(|| Arc::new(weights)))
+    }
+
+    /// The priority of a process.
+    #[inline]
+    #[must_use]
+    pub fn key(&self, id: NodeId) -> (u64, NodeId) {
+        let weight = self.0.as_ref().and_then(|weights| weights.get(&id).copied());
+        (weight.unwrap_or(1), id)
+    }
+
+    /// Of these, the one with the highest priority.
+    #[must_use]
+    pub fn highest(&self, ids: impl IntoIterator<Item = NodeId>) -> Option<NodeId> {
+        ids.into_iter().max_by_key(|id| self.key(*id))
+    }
+}
+
+/// The setting that every ring has: whoever sets up a run puts the members in this order.
+pub const RING: Setting = Setting {
+    key: "ring",
+    values: Values::OneOf(&["ids", "random"]),
+    default: "ids",
+    unsafe_values: &[],
+    help: "the order of the ring: as the ids are given, or shuffled by the seed of the run",
+};

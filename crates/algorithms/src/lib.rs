@@ -14,6 +14,7 @@ extern crate std;
 mod about;
 pub mod election;
 mod formula;
+mod judge;
 pub mod mutex;
 mod named;
 pub mod registry;
@@ -23,5 +24,6 @@ mod testing;
 
 pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology};
 pub use formula::Formula;
+pub use judge::{Ending, Finding, Judge, Judgement, Violation};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

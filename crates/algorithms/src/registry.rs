@@ -4,6 +4,7 @@
 
 use alloc::vec::Vec;
 
+use crate::election::Election;
 use crate::mutex::{self, Mutex};
 use crate::{About, Algorithm};
 
@@ -17,6 +18,9 @@ pub trait Visitor {
 
     /// Called with an algorithm for mutual exclusion.
     fn mutex<A: Mutex>(self) -> Self::Output;
+
+    /// Called with an algorithm for elections.
+    fn election<A: Election>(self) -> Self::Output;
 }
 
 macro_rules! registry {

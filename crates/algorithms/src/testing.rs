@@ -35,6 +35,7 @@ pub struct World<P: Protocol, O = ()> {
     step: u64,
     serial: u64,
     slots: BTreeSet<u32>,
+    crashed: BTreeSet<NodeId>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,6 +71,7 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
             step: 0,
             serial: 0,
             slots: BTreeSet::new(),
+            crashed: BTreeSet::new(),
         };
         for id in world.members.clone().iter() {
             world.input(id, Input::Start);
@@ -180,6 +182,48 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         }
     }
 
+    /// A process crashes: what is on its way to it, and what is sent to it from now on, is lost.
+    pub fn crash(&mut self, id: u32) {
+        let id = NodeId(id);
+        assert!(self.crashed.insert(id), "{id} is down already");
+        self.timers.retain(|(of, _)| *of != id);
+        let lost = self.channels.extract_if((NodeId(0), NodeId(0)).., |(_, to), _| *to == id);
+        let lost: Vec<_> = lost.flat_map(|(_, channel)| channel).collect();
+        self.observer.crash(&self.moment(Chain::default()), self.at(id));
+        for envelope in lost {
+            self.lose(&envelope);
+        }
+    }
+
+    /// A crashed process starts anew, with nothing that it knew.
+    pub fn revive(&mut self, id: u32, config: &P::Config, life: Incarnation) {
+        let at = self.at(NodeId(id));
+        assert!(self.crashed.remove(&at.id), "{} is up", at.id);
+        let (members, timing) = (&self.members, Timing::default());
+        let process = P::boot(Boot { id: at.id, members, config, timing, life, saved: None });
+        self.processes[at.index()] = process;
+        self.observer.restart(&self.moment(Chain::default()), at, life, false);
+        self.input(at.id, Input::Start);
+    }
+
+    /// Whether a process is up.
+    pub fn is_up(&self, id: NodeId) -> bool {
+        !self.crashed.contains(&id)
+    }
+
+    /// The failure detector of everyone who is up reports a crash.
+    pub fn report(&mut self, id: u32) {
+        let peer = NodeId(id);
+        for to in self.members.clone().others(peer).filter(|to| self.is_up(*to)).collect::<Vec<_>>() {
+            self.input(to, Input::PeerDown { peer, life: Incarnation::FIRST });
+        }
+    }
+
+    fn lose(&mut self, envelope: &Envelope<P>) {
+        self.slots.remove(&envelope.transit.slot);
+        self.observer.drop(&self.moment(envelope.chain), &envelope.transit, &envelope.message);
+    }
+
     /// How many inputs have been handled.
     pub fn step(&self) -> u64 {
         self.step
@@ -225,7 +269,7 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
                 Effect::Save(_) => {}
             }
         }
-        self.observer.handled(&at, process, self.processes[process.index()].phase());
+        self.observer.handled(&at, process, &self.processes[process.index()]);
         self.step += 1;
     }
 
@@ -235,7 +279,12 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         self.observer.send(at, &transit, &message);
         self.sent.push((from.id, to, message.clone()));
         let chain = Chain { root: at.chain.root, hops: at.chain.hops + 1 };
-        self.channels.entry((from.id, to)).or_default().push_back(Envelope { message, transit, chain });
+        let envelope = Envelope { message, transit, chain };
+        if self.is_up(to) {
+            self.channels.entry((from.id, to)).or_default().push_back(envelope);
+        } else {
+            self.lose(&envelope);
+        }
     }
 }
 

@@ -10,10 +10,11 @@ mod common;
 
 use common::world::World;
 use common::{Plan, configure, every_setting, run, world};
+use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{Load, Locks, Mutex, Properties, Request};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Named, NamedConfig};
-use conclave_core::{Incarnation, Input, Members, NodeId};
+use conclave_core::{Incarnation, Input, Members, NodeId, Protocol};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -72,14 +73,40 @@ fn samples<L: Locks>(world: World<L, Properties>, plan: Plan) -> Vec<Value> {
     world.sent.iter().map(|(_, _, message)| json(message)).collect()
 }
 
-fn besiege<L: Locks>(mut world: World<L>, locks: usize, samples: &[Value], moves: &[Move]) -> World<L> {
+/// What processes of this kind say to each other when all start an election at once and then one after the other.
+fn election_samples<A: Election>(n: u32, config: &A::Config) -> Vec<Value> {
+    let mut world = World::<A>::numbered(n, config);
+    let calm = |world: &mut World<A>| {
+        for _ in 0..1_000 {
+            if let Some((from, to, _)) = world.travelling().first().copied() {
+                world.deliver_nth(from, to, 0);
+            } else if let Some((id, timer)) = world.armed().into_iter().next() {
+                world.expire(id, timer);
+            } else {
+                break;
+            }
+        }
+    };
+    (1..=n).for_each(|id| world.request(id, election::Request::Start));
+    calm(&mut world);
+    world.request(n, election::Request::Retire);
+    calm(&mut world);
+    let json = |message: &A::Message| serde_json::to_value(message).expect("a message can be written");
+    world.sent.iter().map(|(_, _, message)| json(message)).collect()
+}
+
+fn besiege<P: Protocol>(
+    mut world: World<P>,
+    ask: impl Fn(usize, usize) -> P::Request,
+    samples: &[Value],
+    moves: &[Move],
+) -> World<P> {
     let n = world.members.len();
     let ids: Vec<NodeId> = world.members.iter().collect();
     for step in moves {
         match step {
             Move::Ask { who, lock, what } => {
-                let request = [Request::Acquire, Request::Release, Request::Cancel][what % 3];
-                world.request(ids[who % n].0, L::ask(lock % locks, request));
+                world.request(ids[who % n].0, ask(*lock, *what));
             }
             Move::Deliver { which, nth } => {
                 let travelling = world.travelling();
@@ -115,6 +142,11 @@ fn besiege<L: Locks>(mut world: World<L>, locks: usize, samples: &[Value], moves
     world
 }
 
+/// The requests of these locks.
+fn lock_request<L: Locks>(locks: usize) -> impl Fn(usize, usize) -> L::Request {
+    move |lock, what| L::ask(lock % locks, [Request::Acquire, Request::Release, Request::Cancel][what % 3])
+}
+
 /// Its text stands for the size of a process.
 fn assert_small(process: &impl core::fmt::Debug) {
     let size = format!("{process:?}").len();
@@ -139,7 +171,27 @@ impl Visitor for Siege<'_> {
                 let Some(config) = configure::<A>(&given, mutant, &members) else { continue };
                 let honest = configure::<A>(&given, None, &three).expect("three fit everything");
                 let samples = samples(world::<A>(&three, &honest), plan);
-                let world = besiege(World::<A>::numbered(self.n, &config), 1, &samples, self.moves);
+                let world = besiege(
+                    World::<A>::numbered(self.n, &config),
+                    lock_request::<A>(1),
+                    &samples,
+                    self.moves,
+                );
+                world.processes.iter().for_each(assert_small);
+            }
+        }
+    }
+
+    fn election<A: Election>(self) {
+        let (members, three) = (Members::numbered(self.n), Members::numbered(3));
+        let ask = |_, what| [election::Request::Start, election::Request::Retire][usize::from(what == 2)];
+        let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+        for mutant in twins {
+            for given in every_setting(&A::ABOUT) {
+                let Some(config) = configure::<A>(&given, mutant, &members) else { continue };
+                let honest = configure::<A>(&given, None, &three).expect("three fit everything");
+                let samples = election_samples::<A>(3, &honest);
+                let world = besiege(World::<A>::numbered(self.n, &config), ask, &samples, self.moves);
                 world.processes.iter().for_each(assert_small);
             }
         }
@@ -163,13 +215,21 @@ impl Visitor for NamedSiege<'_> {
         let samples = samples(World::<Named<A>, _>::new(three, &NamedConfig::new(honest), judge), plan);
         let config = configure::<A>(&[], None, &members).expect("the defaults fit");
         let config = NamedConfig::<A>::new(config).with_limit(4);
-        let world = besiege(World::<Named<A>>::numbered(self.n, &config), 3, &samples, self.moves);
+        let world = besiege(
+            World::<Named<A>>::numbered(self.n, &config),
+            lock_request::<Named<A>>(3),
+            &samples,
+            self.moves,
+        );
         for process in &world.processes {
             let names: Vec<_> = process.names().collect();
             assert!(names.len() <= 4 + 3, "four by the peers, three by the application: {names:?}");
             names.iter().filter_map(|name| process.lock(name)).for_each(assert_small);
         }
     }
+
+    /// Elections are not run by name.
+    fn election<A: Election>(self) {}
 }
 
 proptest! {

@@ -7,6 +7,7 @@ mod common;
 
 use common::world::World;
 use common::{Plan, configure, every_setting, is_unsafe, run, world};
+use conclave_algorithms::election::Election;
 use conclave_algorithms::mutex::{Load, Mutex, Properties, Tally};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Channels, Named, NamedConfig};
@@ -45,6 +46,9 @@ impl Visitor for Honest {
             }
         }
     }
+
+    /// Elections have tests of their own.
+    fn election<A: Election>(self) {}
 }
 
 fn judge<A: Mutex>(members: &Members, config: &A::Config, plan: Plan, context: &str) {
@@ -95,6 +99,9 @@ impl Visitor for GivingUp {
             }
         }
     }
+
+    /// Elections have tests of their own.
+    fn election<A: Election>(self) {}
 }
 
 #[test]
@@ -121,6 +128,9 @@ impl Visitor for Mutants {
             assert!(caught >= 5, "{}: {} is caught in {caught} of 300 runs", A::ABOUT.name, mutant.name);
         }
     }
+
+    /// Elections have tests of their own.
+    fn election<A: Election>(self) {}
 }
 
 #[test]
@@ -148,6 +158,9 @@ impl Visitor for Several {
             assert_eq!(world.observer.entries(), [9, 9, 9]);
         }
     }
+
+    /// Elections have tests of their own.
+    fn election<A: Election>(self) {}
 }
 
 #[test]

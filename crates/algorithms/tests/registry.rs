@@ -7,6 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::every_setting;
+use conclave_algorithms::election::Election;
 use conclave_algorithms::mutex::Mutex;
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
@@ -110,21 +111,29 @@ impl Visitor for Configures {
     type Output = ();
 
     fn mutex<A: Mutex>(self) {
-        for n in 1..=16 {
-            let members = Members::numbered(n);
-            let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
-            for mutant in twins {
-                for given in every_setting(&A::ABOUT) {
-                    let settings = Settings::new(&A::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
-                    let config = A::configure(&settings.expect("declared"), &members);
-                    let no_plane = given.contains(&("quorum", "plane")) && ![3, 7, 13].contains(&n);
-                    match config {
-                        Ok(_) => assert!(!no_plane, "{given:?} n={n}"),
-                        Err(SettingError::Unfit(why)) => {
-                            assert!(no_plane, "{} {given:?}: {why}", A::ABOUT.name);
-                        }
-                        Err(other) => panic!("{}: {other}", A::ABOUT.name),
+        configure_all::<A>();
+    }
+
+    fn election<A: Election>(self) {
+        configure_all::<A>();
+    }
+}
+
+fn configure_all<A: Algorithm>() {
+    for n in 1..=16 {
+        let members = Members::numbered(n);
+        let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+        for mutant in twins {
+            for given in every_setting(&A::ABOUT) {
+                let settings = Settings::new(&A::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
+                let config = A::configure(&settings.expect("declared"), &members);
+                let no_plane = given.contains(&("quorum", "plane")) && ![3, 7, 13].contains(&n);
+                match config {
+                    Ok(_) => assert!(!no_plane, "{given:?} n={n}"),
+                    Err(SettingError::Unfit(why)) => {
+                        assert!(no_plane, "{} {given:?}: {why}", A::ABOUT.name);
                     }
+                    Err(other) => panic!("{}: {other}", A::ABOUT.name),
                 }
             }
         }
@@ -145,6 +154,10 @@ impl Visitor for Title {
     type Output = &'static str;
 
     fn mutex<A: Mutex>(self) -> &'static str {
+        <A as Algorithm>::ABOUT.title
+    }
+
+    fn election<A: Election>(self) -> &'static str {
         <A as Algorithm>::ABOUT.title
     }
 }

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use conclave_algorithms::Channels;
 use conclave_algorithms::mutex::Load;
 use conclave_core::{Members, NodeId};
+use conclave_sim::Starter;
 use conclave_sim::faults::{Crash, Detector, Partition, Pause};
 use conclave_sim::rng::Chance;
 use conclave_sim::span::{Span, parse_time};
@@ -104,6 +105,12 @@ pub struct SimArgs {
     /// How long a process stays inside [default: the longest delay].
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, help_heading = LOAD)]
     pub hold: Option<Span>,
+    /// In an election: who starts it, and when; all, or P or P@T (repeatable) [default: the lowest id at 0].
+    #[arg(long, value_name = "P[@T]|all", value_parser = parse_call, allow_hyphen_values = true, help_heading = LOAD)]
+    pub start: Vec<Call>,
+    /// In an election: who retires, and when (repeatable).
+    #[arg(long, value_name = "P[@T]", value_parser = parse_one_call, allow_hyphen_values = true, help_heading = LOAD)]
+    pub retire: Vec<Call>,
     /// Give up if nobody enters for so long [default: long enough for everyone].
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true, help_heading = LOAD)]
     pub patience: Option<u64>,
@@ -140,7 +147,7 @@ pub struct SimArgs {
     /// losing them.
     #[arg(long, value_name = "1,2/3@T..T[:hold]", allow_hyphen_values = true, help_heading = FAULTS)]
     pub partition: Vec<Partition>,
-    /// What processes are told of crashes: none, perfect, late:SPAN or wrong:SPAN [default: none].
+    /// What processes are told of crashes: none, perfect, late:SPAN or wrong:SPAN [default: none; perfect in elections].
     #[arg(long, value_name = "DETECTOR", allow_hyphen_values = true, help_heading = FAULTS)]
     pub detector: Option<Detector>,
     /// When faults that happen by chance stop.
@@ -152,6 +159,15 @@ pub struct SimArgs {
     /// Do not look for a short script when a promise is broken.
     #[arg(long, help_heading = OUTPUT)]
     pub no_shrink: bool,
+}
+
+/// A call to a process, at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Whom.
+    pub who: Starter,
+    /// When.
+    pub at: u64,
 }
 
 /// Options of `conclave replay`.
@@ -335,6 +351,23 @@ fn parse_ids(text: &str) -> Result<Ids, String> {
     }
 }
 
+/// `3`, `3@20`, `all`.
+fn parse_call(text: &str) -> Result<Call, String> {
+    let (who, at) = match text.split_once('@') {
+        Some((who, at)) => (who, parse_time(at)?),
+        None => (text, 0),
+    };
+    let who = if who == "all" { Starter::All } else { Starter::One(parse_process(who)?) };
+    Ok(Call { who, at })
+}
+
+fn parse_one_call(text: &str) -> Result<Call, String> {
+    match parse_call(text)? {
+        Call { who: Starter::All, .. } => Err("somebody must stay: name a single process".into()),
+        call => Ok(call),
+    }
+}
+
 fn parse_locks(text: &str) -> Result<usize, String> {
     let low = (1, "there is at least 1 lock");
     whole(text, "a number of locks", low, (MOST_LOCKS, "there are at most 10000 locks"))
@@ -437,6 +470,11 @@ impl Given {
         self.0.first().map(|(name, _)| name.as_str())
     }
 
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The command that repeats the run, with this seed.
     pub fn command(&self, algorithm: &str, seed: u64) -> String {
         let mut line = format!("conclave sim {algorithm}");
@@ -500,6 +538,7 @@ const SIM_EXAMPLES: &str =
 \x1b[1;4mExamples:\x1b[0m
   conclave sim ricart-agrawala -n 3 --entries 1
   conclave sim maekawa -n 7 --seeds 1000
+  conclave sim bully -n 7 --crash 7@0 --start 4
   conclave sim central -n 5 --crash 2@40..90 --svg run.svg
   conclave sim ricart-agrawala --mutant no-tie-break";
 

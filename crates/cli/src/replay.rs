@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use conclave_algorithms::mutex::Violation;
 use conclave_sim::{Difference, PlayError, Played, Property, commands_of, play};
 use conclave_trace::{Block, Command, Header, Record, Script, Setup, Trace, What, describe};
 use owo_colors::OwoColorize as _;
@@ -40,7 +39,7 @@ fn replay_script(path: &Path, text: &str, output: &OutputArgs, update: bool) -> 
     output.check()?;
     let played = play(&script).map_err(|error| match error {
         PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name),
-        PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
+        PlayError::NoRun | PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
     })?;
     output.write(&played.trace)?;
     if update {
@@ -100,12 +99,14 @@ fn different(path: &Path, difference: &Difference) -> String {
 fn properties_page(played: &Played) -> String {
     let (promised, other) = properties(played);
     let mut page = judged(&promised, &other) + "\n";
-    page += &played.violation.as_ref().map_or_else(String::new, broken_line);
+    if let Some(violation) = &played.violation {
+        page += &broken_line(violation.property, &violation.detail);
+    }
     page
 }
 
-fn broken_line(violation: &Violation) -> String {
-    let lines = indented("✗ ", &format!("{} is broken: {}", violation.property, violation.detail));
+fn broken_line(property: &str, detail: &str) -> String {
+    let lines = indented("✗ ", &format!("{property} is broken: {detail}"));
     lines.lines().map(|line| format!("{}\n", line.red().bold())).collect()
 }
 
@@ -156,7 +157,7 @@ fn replay_trace(path: &Path, text: &str, output: &OutputArgs) -> Result<Verdict,
         .collect();
     let repeated = Repeated::of(&trace, &lines[1..]).map_err(|error| match error {
         PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name),
-        PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
+        PlayError::NoRun | PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
     })?;
     output.write(&trace)?;
     if output.json {
@@ -164,8 +165,7 @@ fn replay_trace(path: &Path, text: &str, output: &OutputArgs) -> Result<Verdict,
     } else {
         output::show(&repeated.page(&trace, output))?;
     }
-    let held = repeated.played.as_ref().is_some_and(held);
-    Ok(Verdict::of(repeated.divergence.is_none() && held))
+    Ok(Verdict::of(repeated.divergence.is_none() && repeated.held()))
 }
 
 /// A recorded run, done once more.
@@ -173,6 +173,35 @@ struct Repeated {
     /// Nothing if it could not be done.
     played: Option<Played>,
     divergence: Option<Divergence>,
+    /// The promise that was broken when the trace was recorded, if the properties cannot be judged again: pauses and
+    /// cuts excuse a process from some of them, and no script tells of those.
+    unjudged: Option<Verdicts>,
+}
+
+/// What a trace says of its own run.
+struct Verdicts {
+    broken: Option<(String, String)>,
+}
+
+impl Verdicts {
+    fn of(trace: &Trace) -> Option<Self> {
+        let excuses = |record: &Record| matches!(record.what, What::Pause | What::Partition { .. });
+        trace.records.iter().any(excuses).then(|| Self {
+            broken: trace.records.iter().find_map(|record| match &record.what {
+                What::Violation { property, detail } => Some((property.clone(), detail.clone())),
+                _ => None,
+            }),
+        })
+    }
+
+    fn page(&self) -> String {
+        let note = "  the properties are not judged again, because there were pauses or cuts";
+        let mut page = format!("{}\n\n", note.dimmed());
+        if let Some((property, detail)) = &self.broken {
+            page += &broken_line(property, detail);
+        }
+        page
+    }
 }
 
 /// Where a recorded run and its repetition part.
@@ -186,18 +215,27 @@ struct Divergence {
 impl Repeated {
     /// `lines` are the lines of the records in their file.
     fn of(trace: &Trace, lines: &[usize]) -> Result<Self, PlayError> {
+        let unjudged = Verdicts::of(trace);
         match play(&script_of(trace, lines)) {
             Ok(played) => {
                 let divergence = divergence(trace, &played.trace, lines);
-                Ok(Self { played: Some(played), divergence })
+                Ok(Self { played: Some(played), divergence, unjudged })
             }
             Err(PlayError::Impossible { line, why }) => {
                 let record =
                     lines.iter().position(|other| *other == line).and_then(|at| trace.records.get(at));
                 let recorded = record.map_or_else(String::new, describe);
-                Ok(Self { played: None, divergence: Some(Divergence { line, recorded, came_out: why }) })
+                let divergence = Some(Divergence { line, recorded, came_out: why });
+                Ok(Self { played: None, divergence, unjudged })
             }
             Err(error) => Err(error),
+        }
+    }
+
+    fn held(&self) -> bool {
+        match (&self.unjudged, &self.played) {
+            (Some(verdicts), _) => verdicts.broken.is_none(),
+            (None, played) => played.as_ref().is_some_and(held),
         }
     }
 
@@ -214,7 +252,11 @@ impl Repeated {
         if draws {
             page += &format!("{}\n", drawn(trace, output.diagram));
         }
-        page += &self.played.as_ref().map_or_else(String::new, properties_page);
+        page += &match (&self.unjudged, &self.played) {
+            (Some(verdicts), _) => verdicts.page(),
+            (None, Some(played)) => properties_page(played),
+            (None, None) => String::new(),
+        };
         match &self.divergence {
             None => page + &format!("{} it came out the same, message by message\n", "✓".green()),
             Some(divergence) => {
@@ -233,6 +275,12 @@ impl Repeated {
                 json!({ "file": path.display().to_string(), "kind": "trace", "algorithm": trace.header.algorithm })
             }
         };
+        if let (Some(Verdicts { broken }), Some(report)) = (&self.unjudged, report.as_object_mut()) {
+            report.retain(|field, _| !matches!(field.as_str(), "properties" | "not_promised" | "violation"));
+            if let Some((property, detail)) = broken {
+                report.insert("violation".into(), json!({ "property": property, "detail": detail }));
+            }
+        }
         report["records"] = trace.records.len().into();
         report["same"] = self.divergence.is_none().into();
         report["difference"] = self.divergence.as_ref().map_or(Value::Null, |divergence| {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use conclave_algorithms::mutex::{Load, Mutex, Tally, Violation};
-use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{About, Arena, Channels, SettingError, Settings, Synchrony, Topology};
+use conclave_algorithms::mutex::Load;
+use conclave_algorithms::{About, Channels, Family, Synchrony, Topology, Violation, registry};
 use conclave_core::{Members, NodeId};
-use conclave_sim::faults::{Faults, stranger};
-use conclave_sim::{Outcome, Plan, Report, load_word, shrink, simulate};
+use conclave_sim::faults::{Detector, Faults, stranger};
+use conclave_sim::span::{Span, show_time};
+use conclave_sim::{Outcome, Plan, Report, Starter, expected_messages, load_word, shrink, simulate_setup};
 use conclave_trace::{DiagramOptions, Script, Setup, Trace, diagram};
 use owo_colors::OwoColorize as _;
 use serde::Serialize;
@@ -43,91 +43,43 @@ pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
         }
     };
     let about = registry::find(name).ok_or_else(|| no_such_algorithm(name))?;
+    check_family(about, given)?;
     let members = args.members()?;
-    let plan = plan(args, &members)?;
+    let plan = plan(about, args, &members)?;
     check_size(about, &plan)?;
     check_delays(about, &plan)?;
     check_settings(args)?;
-    registry::visit(about.name, Opener { args, given, plan }).ok_or_else(|| no_such_algorithm(name))?
+    let setup = Setup {
+        algorithm: about.name.into(),
+        nodes: members.iter().collect(),
+        settings: args.set.iter().cloned().collect(),
+        mutant: args.mutant.clone(),
+        channels: args.channels.map(|channels| Channels::from(channels).name().into()),
+        locks: args.locks,
+    };
+    let expected = expected_messages(&setup, &plan).map_err(|error| {
+        Failure::new(error).hint(format!("'conclave list {}' shows what there is", about.name))
+    })?;
+    warn_of_length(expected, &plan);
+    Job { args, given, about, setup, plan }.run()
 }
 
-/// An algorithm whose name was learnt at run time, set up to be tried.
-trait Laboratory {
-    fn simulate(&self, plan: &Plan, record: bool) -> Outcome;
-    fn shrink(&self, plan: &Plan, property: &str) -> Option<Script>;
-    /// About how many messages a run takes.
-    fn messages(&self, plan: &Plan) -> u64;
-    fn about(&self) -> &'static About;
-    fn setup(&self) -> &Setup;
-}
-
-struct Bench<A: Mutex> {
-    settings: Settings,
-    config: A::Config,
-    setup: Setup,
-}
-
-impl<A: Mutex> Laboratory for Bench<A> {
-    fn simulate(&self, plan: &Plan, record: bool) -> Outcome {
-        let header = self.setup.to_header(A::ABOUT.channels.name());
-        simulate::<A>(&self.config, plan, header, record)
-    }
-
-    fn shrink(&self, plan: &Plan, property: &str) -> Option<Script> {
-        shrink::<A>(&self.settings, plan, &self.setup, property)
-    }
-
-    fn messages(&self, plan: &Plan) -> u64 {
-        let n = plan.members.len();
-        let entries = vec![plan.entries * plan.locks as u64; n];
-        let tally = Tally { load: plan.load, entries: &entries, waited: &vec![0; n] };
-        A::formula(&self.config, &plan.members, &tally).low
-    }
-
-    fn about(&self) -> &'static About {
-        const { &A::ABOUT }
-    }
-
-    fn setup(&self) -> &Setup {
-        &self.setup
+/// Refuses options that belong to the other family.
+fn check_family(about: &About, given: &Given) -> Result<(), Failure> {
+    let (foreign, theirs) = match about.family {
+        Family::Mutex => (ELECTION_OPTIONS, "elections"),
+        Family::Election => (LOCK_OPTIONS, "mutual exclusion"),
+    };
+    match given.names().find(|name| foreign.contains(name)) {
+        Some(name) => {
+            Err(Failure::new(format!("{name} belongs to {theirs}, and {} is not of that kind", about.name)))
+        }
+        None => Ok(()),
     }
 }
 
-impl<A: Mutex> Bench<A> {
-    fn new(args: &SimArgs, members: &Members) -> Result<Self, SettingError> {
-        let given = args.set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let settings = Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, args.mutant.as_deref())?;
-        let config = A::configure(&settings, members)?;
-        let setup = Setup {
-            algorithm: A::ABOUT.name.into(),
-            nodes: members.iter().collect(),
-            settings: args.set.iter().cloned().collect(),
-            mutant: args.mutant.clone(),
-            channels: args.channels.map(|channels| Channels::from(channels).name().into()),
-            locks: args.locks,
-        };
-        Ok(Self { settings, config, setup })
-    }
-}
-
-/// Does what was asked for with the algorithm that was named.
-struct Opener<'a> {
-    args: &'a SimArgs,
-    given: &'a Given,
-    plan: Plan,
-}
-
-impl Visitor for Opener<'_> {
-    type Output = Result<Verdict, Failure>;
-
-    fn mutex<A: Mutex>(self) -> Self::Output {
-        let Self { args, given, plan } = self;
-        let bench = Bench::<A>::new(args, &plan.members).map_err(|error| {
-            Failure::new(error).hint(format!("'conclave list {}' shows what there is", A::ABOUT.name))
-        })?;
-        Job { args, given, laboratory: &bench, plan }.run()
-    }
-}
+const LOCK_OPTIONS: &[&str] = &["--locks", "--entries", "--load", "--think", "--hold"];
+const ELECTION_OPTIONS: &[&str] = &["--start", "--retire"];
 
 fn check_settings(args: &SimArgs) -> Result<(), Failure> {
     let mut seen = BTreeMap::new();
@@ -139,14 +91,18 @@ fn check_settings(args: &SimArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn plan(args: &SimArgs, members: &Members) -> Result<Plan, Failure> {
+fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failure> {
     let faults = Faults {
         loss: args.loss.unwrap_or_default(),
         duplicate: args.duplicate.unwrap_or_default(),
         crashes: args.crash.clone(),
         pauses: args.pause.clone(),
         partitions: args.partition.clone(),
-        detector: args.detector.unwrap_or_default(),
+        // An election is held because somebody noticed; rings pass over whom the detector names.
+        detector: args.detector.unwrap_or(match about.family {
+            Family::Mutex => Detector::None,
+            Family::Election => Detector::After(Span::Constant(0)),
+        }),
         until: args.faults_until,
     };
     if let Some((process, fault)) = stranger(&faults, members) {
@@ -160,7 +116,23 @@ fn plan(args: &SimArgs, members: &Members) -> Result<Plan, Failure> {
     });
     let links = links.collect::<Result<_, Failure>>()?;
     let usual = Plan::new(members.clone());
+    let mut starts = Vec::new();
+    for call in &args.start {
+        if let Starter::One(id) = call.who {
+            place(id, format!("--start {}", id.0))?;
+        }
+        starts.push((call.at, call.who));
+    }
+    let mut retires = Vec::new();
+    for call in &args.retire {
+        if let Starter::One(id) = call.who {
+            place(id, format!("--retire {}", id.0))?;
+            retires.push((call.at, id));
+        }
+    }
     Ok(Plan {
+        starts: if starts.is_empty() { usual.starts.clone() } else { starts },
+        retires,
         seed: args.seed,
         entries: args.entries(members.len()),
         locks: args.locks,
@@ -194,8 +166,8 @@ fn not_a_member(process: NodeId, whence: &str, members: &Members) -> Failure {
 fn check_size(about: &About, plan: &Plan) -> Result<(), Failure> {
     /// Where everyone talks to everyone, each process keeps something about each: 8 bytes of it are 20 GB here.
     const MOST_COMPLETE: usize = 50_000;
-    /// At more than 40 bytes each.
-    const MOST_TRAVELLING: u64 = 1 << 28;
+    /// At somewhat more than 100 bytes each.
+    const MOST_TRAVELLING: u64 = 1 << 27;
     const MOST_USERS: u64 = 20_000_000;
     const MOST_ENTRIES: u64 = 1_000_000_000_000;
     let n = plan.members.len();
@@ -231,9 +203,8 @@ fn check_delays(about: &About, plan: &Plan) -> Result<(), Failure> {
     }
 }
 
-fn warn_of_length(laboratory: &dyn Laboratory, plan: &Plan) {
+fn warn_of_length(messages: u64, plan: &Plan) {
     const LONG: u64 = 1_000_000_000;
-    let messages = laboratory.messages(plan);
     if messages > LONG && plan.max_events > LONG {
         let sentence = format!("this run takes about {:.0e} messages and a long time", messages as f64);
         notice("warning", &sentence);
@@ -244,18 +215,22 @@ fn warn_of_length(laboratory: &dyn Laboratory, plan: &Plan) {
 struct Job<'a> {
     args: &'a SimArgs,
     given: &'a Given,
-    laboratory: &'a dyn Laboratory,
+    about: &'static About,
+    setup: Setup,
     plan: Plan,
 }
 
 impl Job<'_> {
     fn run(&self) -> Result<Verdict, Failure> {
         self.output().check()?;
-        warn_of_length(self.laboratory, &self.plan);
         match self.args.seeds {
             Some(seeds) => self.sweep(seeds),
             None => self.single(),
         }
+    }
+
+    fn simulate(&self, plan: &Plan, record: bool) -> Result<Outcome, Failure> {
+        simulate_setup(&self.setup, plan, record).map_err(Failure::new)
     }
 
     fn output(&self) -> &OutputArgs {
@@ -265,7 +240,7 @@ impl Job<'_> {
     fn single(&self) -> Result<Verdict, Failure> {
         let draws = draws(self.output(), &self.plan);
         let progress = Progress::start(|passed| format!("simulating, {} s", passed.as_secs()));
-        let outcome = self.laboratory.simulate(&self.plan, draws || self.output().wants_files());
+        let outcome = self.simulate(&self.plan, draws || self.output().wants_files())?;
         drop(progress);
         let broken = outcome.violation.as_ref().map(|violation| self.explain(&self.plan, violation));
         if let Some(trace) = &outcome.trace {
@@ -287,7 +262,7 @@ impl Job<'_> {
             page += &drawn(trace, self.output().diagram);
             page.push('\n');
         }
-        page += &Sheet::of(report, &self.laboratory.setup().nodes);
+        page += &Sheet::of(report, &self.setup.nodes);
         page.push('\n');
         page += &judged(&report.properties, &report.not_promised);
         page += &format!("\n  {}\n", format!("digest {}", report.trace_digest).dimmed());
@@ -299,16 +274,13 @@ impl Job<'_> {
 
     /// What runs, in a line.
     fn header(&self, channels: &str, seed: Option<u64>) -> String {
-        let (about, plan) = (self.laboratory.about(), &self.plan);
+        let (about, plan) = (self.about, &self.plan);
         let n = plan.members.len();
         let mut facts = vec![format!("{} process{}", grouped(n as u64), if n == 1 { "" } else { "es" })];
-        if plan.locks > 1 {
-            facts.push(format!("{} locks", plan.locks));
+        match about.family {
+            Family::Mutex => facts.extend(demand(plan)),
+            Family::Election => facts.push(format!("started by {}", starters(plan))),
         }
-        let entries =
-            if plan.entries == 1 { "1 entry".into() } else { format!("{} entries", grouped(plan.entries)) };
-        facts.push(if n == 1 { entries } else { entries + " each" });
-        facts.push(format!("{} load", load_word(plan.load)));
         let delay = plan.delay.to_string();
         // Milliseconds go without saying in an option, but not in a sentence.
         let unit = if delay.ends_with('s') { "" } else { " ms" };
@@ -326,20 +298,20 @@ impl Job<'_> {
         let script = (!self.args.no_shrink).then(|| {
             let _progress =
                 Progress::start(|passed| format!("looking for a short script, {} s", passed.as_secs()));
-            self.laboratory.shrink(plan, violation.property)
+            shrink(&self.setup, plan, violation.property)
         });
-        let rerun = self.given.command(self.laboratory.about().name, plan.seed);
+        let rerun = self.given.command(self.about.name, plan.seed);
         Broken { violation, script: script.flatten(), rerun }
     }
 
     fn sweep(&self, seeds: Seeds) -> Result<Verdict, Failure> {
         let mut swept = Swept { seeds, runs: 0, entries: 0, messages: 0, disagreed: 0, wall_seconds: 0.0 };
-        let failing = self.first_failing(&mut swept);
+        let failing = self.first_failing(&mut swept)?;
         let broken = failing
             .as_ref()
             .and_then(|(plan, outcome)| Some(self.explain(plan, outcome.violation.as_ref()?)));
         if let Some((plan, _)) = failing.as_ref().filter(|_| self.output().wants_files())
-            && let Some(trace) = &self.laboratory.simulate(plan, true).trace
+            && let Some(trace) = &self.simulate(plan, true)?.trace
         {
             self.output().write(trace)?;
         }
@@ -352,7 +324,7 @@ impl Job<'_> {
         Ok(outcome.map_or(Verdict::Held, verdict))
     }
 
-    fn first_failing(&self, swept: &mut Swept) -> Option<(Plan, Outcome)> {
+    fn first_failing(&self, swept: &mut Swept) -> Result<Option<(Plan, Outcome)>, Failure> {
         let Seeds { first, last } = swept.seeds;
         let begin = Instant::now();
         let current = Arc::new(AtomicU64::new(first));
@@ -360,23 +332,29 @@ impl Job<'_> {
         let _progress = Progress::start(move |passed| {
             format!("seed {} of {first} to {last}, {} s", shown.load(Ordering::Relaxed), passed.as_secs())
         });
-        (first..=last).find_map(|seed| {
+        for seed in first..=last {
             current.store(seed, Ordering::Relaxed);
             let plan = Plan { seed, ..self.plan.clone() };
-            let outcome = self.laboratory.simulate(&plan, false);
+            let outcome = self.simulate(&plan, false)?;
             swept.add(&outcome.report);
             swept.wall_seconds = begin.elapsed().as_secs_f64();
-            (verdict(&outcome) == Verdict::Failed).then_some((plan, outcome))
-        })
+            if verdict(&outcome) == Verdict::Failed {
+                return Ok(Some((plan, outcome)));
+            }
+        }
+        Ok(None)
     }
 
     fn swept_page(&self, swept: &Swept, failing: Option<&Outcome>, broken: Option<&Broken<'_>>) -> String {
-        let channels = self.plan.channels.unwrap_or(self.laboratory.about().channels).name();
+        let channels = self.plan.channels.unwrap_or(self.about.channels).name();
         let mut page = self.header(channels, None);
+        let entries = match self.about.family {
+            Family::Mutex => format!("{} entries, ", grouped(swept.entries)),
+            Family::Election => String::new(),
+        };
         let done = format!(
-            "{} runs, {} entries, {} messages, {:.1} s",
+            "{} runs, {entries}{} messages, {:.1} s",
             grouped(swept.runs),
-            grouped(swept.entries),
             grouped(swept.messages),
             swept.wall_seconds
         );
@@ -421,7 +399,7 @@ impl Job<'_> {
             failing: Option<Full<'a>>,
         }
         Sweep {
-            algorithm: self.laboratory.about().name,
+            algorithm: self.about.name,
             mutant: self.args.mutant.as_deref(),
             nodes: self.plan.members.len(),
             seeds: json!({ "first": swept.seeds.first, "last": swept.seeds.last }),
@@ -434,6 +412,32 @@ impl Job<'_> {
             failing: failing.map(|outcome| Full::new(outcome, broken)),
         }
     }
+}
+
+/// How hard the processes press, in words.
+fn demand(plan: &Plan) -> Vec<String> {
+    let mut facts = Vec::new();
+    if plan.locks > 1 {
+        facts.push(format!("{} locks", plan.locks));
+    }
+    let entries =
+        if plan.entries == 1 { "1 entry".into() } else { format!("{} entries", grouped(plan.entries)) };
+    facts.push(if plan.members.len() == 1 { entries } else { entries + " each" });
+    facts.push(format!("{} load", load_word(plan.load)));
+    facts
+}
+
+/// Who starts an election, in words.
+fn starters(plan: &Plan) -> String {
+    let word = |(at, who): &(u64, Starter)| {
+        let who = match who {
+            Starter::One(id) => id.to_string(),
+            Starter::Lowest => plan.members.min().map_or_else(|| "nobody".into(), |id| id.to_string()),
+            Starter::All => "all".into(),
+        };
+        if *at == 0 { who } else { format!("{who}@{}", show_time(*at)) }
+    };
+    plan.starts.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 /// What many runs came to.
@@ -450,7 +454,7 @@ struct Swept {
 impl Swept {
     fn add(&mut self, report: &Report) {
         self.runs += 1;
-        self.entries += report.entries;
+        self.entries += report.locks().map_or(0, |locks| locks.entries);
         self.messages += report.messages;
         self.disagreed += u64::from(report.formula.agrees == Some(false));
     }

@@ -1,9 +1,9 @@
 //! What an observer of a run is told.
 //!
 //! Properties, metrics, recorders and digests are all observers. They see what the driver sees: inputs, effects,
-//! messages, and the phase of the process that has just moved; never the inside of an algorithm.
+//! messages, and the views (phase, leader) of the process that has just moved; never the inside of an algorithm.
 
-use crate::{Incarnation, Input, NodeId, Phase, Protocol};
+use crate::{Incarnation, Input, NodeId, Protocol};
 
 /// A process as a driver knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,8 +101,9 @@ pub trait Observer<P: Protocol> {
     /// A process accused a peer of breaking the protocol.
     fn reject(&mut self, _at: &Moment, _process: Process, _from: NodeId, _why: &'static str) {}
 
-    /// A process has handled its input, and all its effects have been seen.
-    fn handled(&mut self, _at: &Moment, _process: Process, _phase: Phase) {}
+    /// A process has handled its input, and all its effects have been seen. Of its state, only the views that its
+    /// family declares are anyone's business.
+    fn handled(&mut self, _at: &Moment, _process: Process, _state: &P) {}
 
     /// A process crashed.
     fn crash(&mut self, _at: &Moment, _process: Process) {}
@@ -151,9 +152,9 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
         self.1.reject(at, process, from, why);
     }
     #[inline(always)]
-    fn handled(&mut self, at: &Moment, process: Process, phase: Phase) {
-        self.0.handled(at, process, phase);
-        self.1.handled(at, process, phase);
+    fn handled(&mut self, at: &Moment, process: Process, state: &P) {
+        self.0.handled(at, process, state);
+        self.1.handled(at, process, state);
     }
     fn crash(&mut self, at: &Moment, process: Process) {
         self.0.crash(at, process);

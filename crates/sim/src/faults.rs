@@ -263,7 +263,7 @@ impl FromStr for Detector {
     }
 }
 
-/// The id of a process: `3` or `p3`; at most a million, so that a typing error does not ask for a huge table.
+/// The id of a process: `3` or `p3`; at most a hundred million, so that a typing error does not ask for a huge table.
 fn parse_process(text: &str) -> Result<NodeId, String> {
     let digits = text.strip_prefix('p').unwrap_or(text);
     let id = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();

@@ -11,13 +11,17 @@
 
 pub mod channels;
 pub mod digest;
+mod electing;
+pub mod family;
 pub mod faults;
+mod locking;
 pub mod metrics;
-mod mutual;
+mod plan;
 mod queue;
 pub mod recorder;
 mod report;
 pub mod rng;
+mod run;
 mod script;
 mod shrink;
 pub mod span;
@@ -26,7 +30,10 @@ pub mod timed;
 pub mod workload;
 pub mod world;
 
-pub use mutual::{Outcome, Plan, simulate, simulate_setup};
-pub use report::{PerEntry, Property, Report, Summary, load_word};
+pub use electing::simulate as simulate_election;
+pub use locking::simulate;
+pub use plan::{Plan, Starter};
+pub use report::{ElectionReport, FormulaReport, LockReport, Part, Property, Report, Summary, load_word};
+pub use run::{Outcome, expected_messages, simulate_setup};
 pub use script::{Difference, PlayError, Played, commands_of, play};
 pub use shrink::shrink;

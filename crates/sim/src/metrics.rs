@@ -1,21 +1,14 @@
-//! What a run cost.
+//! What a run cost, from what the driver sees.
 
 use conclave_algorithms::mutex::{self, Locks};
-use conclave_core::{Input, Message, Moment, Observer, Process, Transit};
+use conclave_core::{Input, Message, Moment, Observer, Process, Protocol, Transit};
 
-/// Counts messages and measures times, from what the driver sees.
+/// Counts messages and inputs.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct Traffic {
     kinds: Vec<Kind>,
     /// Messages sent or received, by process.
     load: Vec<u64>,
-    locks: Vec<LockTimes>,
-    /// Request to entry.
-    pub client_delay: Timed,
-    /// Exit to the next entry, while somebody else waits.
-    pub sync_delay: Timed,
-    /// Request to exit.
-    pub response: Timed,
     /// Inputs handled.
     pub events: u64,
     /// Messages lost.
@@ -35,56 +28,11 @@ pub struct Kind {
     pub count: u64,
 }
 
-/// Times of one sort, summed up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timed {
-    /// How many.
-    pub count: u64,
-    /// Their sum in microseconds.
-    pub sum: u64,
-    /// The longest.
-    pub max: u64,
-}
-
-impl Timed {
-    fn add(&mut self, span: u64) {
-        self.count += 1;
-        self.sum += span;
-        self.max = self.max.max(span);
-    }
-
-    /// The mean in microseconds, if there was any.
+impl Traffic {
+    /// Of a run of `n` processes.
     #[must_use]
-    pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
-    }
-}
-
-#[derive(Clone, Debug)]
-struct LockTimes {
-    /// When each process asked, if it waits or is inside.
-    asked: Vec<Option<u64>>,
-    waiting: u64,
-    /// When the last holder left, if others were waiting then.
-    left: Option<u64>,
-}
-
-impl Metrics {
-    /// Of a run of `n` processes on this many locks.
-    #[must_use]
-    pub fn new(n: usize, locks: usize) -> Self {
-        let lock = LockTimes { asked: vec![None; n], waiting: 0, left: None };
-        Self {
-            kinds: Vec::new(),
-            load: vec![0; n],
-            locks: vec![lock; locks],
-            client_delay: Timed::default(),
-            sync_delay: Timed::default(),
-            response: Timed::default(),
-            events: 0,
-            dropped: 0,
-            duplicated: 0,
-        }
+    pub fn new(n: usize) -> Self {
+        Self { kinds: Vec::new(), load: vec![0; n], events: 0, dropped: 0, duplicated: 0 }
     }
 
     /// Messages by kind, in order of first appearance.
@@ -119,6 +67,92 @@ impl Metrics {
             None => self.kinds.push(Kind { name, overhead, count: 1 }),
         }
     }
+}
+
+impl<P: Protocol> Observer<P> for Traffic {
+    #[inline(always)]
+    fn input(&mut self, _at: &Moment, _process: Process, _input: &Input<P>) {
+        self.events += 1;
+    }
+
+    #[inline(always)]
+    fn send(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
+        self.count(message.kind(), message.is_overhead());
+        self.load[transit.from.index()] += 1;
+    }
+
+    #[inline(always)]
+    fn deliver(&mut self, _at: &Moment, transit: &Transit, _message: &P::Message) {
+        self.load[transit.to.index()] += 1;
+    }
+
+    fn drop(&mut self, _at: &Moment, _transit: &Transit, _message: &P::Message) {
+        self.dropped += 1;
+    }
+
+    fn duplicate(&mut self, _at: &Moment, _transit: &Transit, _copy: &Transit) {
+        self.duplicated += 1;
+    }
+}
+
+/// Times of one sort, summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timed {
+    /// How many.
+    pub count: u64,
+    /// Their sum in microseconds.
+    pub sum: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl Timed {
+    fn add(&mut self, span: u64) {
+        self.count += 1;
+        self.sum += span;
+        self.max = self.max.max(span);
+    }
+
+    /// The mean in microseconds, if there was any.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+}
+
+/// Measures how long entries take.
+#[derive(Clone, Debug)]
+pub struct EntryTimes {
+    locks: Vec<LockTimes>,
+    /// Request to entry.
+    pub client_delay: Timed,
+    /// Exit to the next entry, while somebody else waits.
+    pub sync_delay: Timed,
+    /// Request to exit.
+    pub response: Timed,
+}
+
+#[derive(Clone, Debug)]
+struct LockTimes {
+    /// When each process asked, if it waits or is inside.
+    asked: Vec<Option<u64>>,
+    waiting: u64,
+    /// When the last holder left, if others were waiting then.
+    left: Option<u64>,
+}
+
+impl EntryTimes {
+    /// Of a run of `n` processes on this many locks.
+    #[must_use]
+    pub fn new(n: usize, locks: usize) -> Self {
+        let lock = LockTimes { asked: vec![None; n], waiting: 0, left: None };
+        Self {
+            locks: vec![lock; locks],
+            client_delay: Timed::default(),
+            sync_delay: Timed::default(),
+            response: Timed::default(),
+        }
+    }
 
     fn asked(&mut self, at: &Moment, process: Process, lock: usize, request: mutex::Request) {
         let times = &mut self.locks[lock];
@@ -151,33 +185,13 @@ impl Metrics {
     }
 }
 
-impl<P: Locks> Observer<P> for Metrics {
+impl<P: Locks> Observer<P> for EntryTimes {
     #[inline(always)]
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
-        self.events += 1;
         if let Input::Request(request) = input {
             let (lock, request) = P::asked(request);
             self.asked(at, process, lock, request);
         }
-    }
-
-    #[inline(always)]
-    fn send(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
-        self.count(message.kind(), message.is_overhead());
-        self.load[transit.from.index()] += 1;
-    }
-
-    #[inline(always)]
-    fn deliver(&mut self, _at: &Moment, transit: &Transit, _message: &P::Message) {
-        self.load[transit.to.index()] += 1;
-    }
-
-    fn drop(&mut self, _at: &Moment, _transit: &Transit, _message: &P::Message) {
-        self.dropped += 1;
-    }
-
-    fn duplicate(&mut self, _at: &Moment, _transit: &Transit, _copy: &Transit) {
-        self.duplicated += 1;
     }
 
     #[inline(always)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use conclave_algorithms::mutex::{self, Locks};
 use conclave_core::{
     Disturbance, Incarnation, Input, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
 use conclave_trace::{Carried, Header, Record, Trace, What, fields_of, message_text};
+
+use crate::family::{Family, timer_word};
 
 /// Writes down everything that happens.
 #[derive(Clone, Debug)]
@@ -135,8 +136,8 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
     }
 
     #[inline]
-    fn handled(&mut self, _at: &Moment, _process: Process, phase: Phase) {
-        self.entries[self.input as usize].phase = Some(phase);
+    fn handled(&mut self, _at: &Moment, _process: Process, state: &P) {
+        self.entries[self.input as usize].phase = Some(state.phase());
     }
 
     fn crash(&mut self, at: &Moment, process: Process) {
@@ -158,15 +159,15 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
     }
 }
 
-impl<P: Locks> Recorder<P> {
-    /// The trace of all that was recorded.
+impl<P: Protocol> Recorder<P> {
+    /// The trace of all that was recorded, in the words of the family.
     #[must_use]
-    pub fn trace(&self, header: Header) -> Trace {
+    pub fn trace<F: Family<Protocol = P>>(&self, header: Header) -> Trace {
         let mut export = Export { nodes: &header.nodes, nth: BTreeMap::new(), carried: BTreeMap::new() };
         let mut phases = vec![Phase::IDLE.name; header.nodes.len()];
         let mut records = Vec::with_capacity(self.entries.len());
         for (id, entry) in self.entries.iter().enumerate() {
-            let what = export.what(id as u32, entry);
+            let what = export.what::<F>(id as u32, entry);
             let phase = phases.get_mut(entry.process as usize);
             let phase = phase.map(|last| {
                 *last = entry.phase.map_or(*last, |phase| phase.name);
@@ -201,14 +202,14 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
-    fn what<P: Locks>(&mut self, id: u32, entry: &Entry<P>) -> What {
+    fn what<F: Family>(&mut self, id: u32, entry: &Entry<F::Protocol>) -> What {
         match &entry.what {
             Raw::Start => What::Start,
             Raw::Request(request) => {
-                let (lock, request) = P::asked(request);
-                What::Request { request: request_word(request).into(), lock }
+                let (request, lock) = F::write(request);
+                What::Request { request: request.into(), lock }
             }
-            Raw::Timer(timer) => What::Timer { timer: format!("{timer:?}") },
+            Raw::Timer(timer) => What::Timer { timer: timer_word(timer) },
             Raw::Suspect(peer) => What::Suspect { peer: *peer },
             Raw::Trust(peer) => What::Trust { peer: *peer },
             Raw::Send { to, message } => {
@@ -230,9 +231,8 @@ impl Export<'_> {
             Raw::Drop => What::Drop(self.carried[&entry.cause].clone()),
             Raw::Duplicate => What::Duplicate(self.carried[&entry.cause].clone()),
             Raw::Emit(event) => {
-                let (lock, event) = P::told(event);
-                let (event, fence) = event_words(event);
-                What::Event { event, fence, lock }
+                let told = F::told(event);
+                What::Event { event: told.event, fence: told.fence, lock: told.lock }
             }
             Raw::Reject(peer, why) => What::Reject { peer: *peer, why: (*why).to_string() },
             Raw::Crash => What::Crash,
@@ -243,36 +243,4 @@ impl Export<'_> {
             Raw::Mend(cut) => What::Heal { cut: cut.clone() },
         }
     }
-}
-
-/// A request as scripts and traces write it.
-#[must_use]
-pub fn request_word(request: mutex::Request) -> &'static str {
-    match request {
-        mutex::Request::Acquire => "acquire",
-        mutex::Request::Release => "release",
-        mutex::Request::Cancel => "cancel",
-    }
-}
-
-/// An event in words, and the fence that came with it.
-fn event_words(event: &mutex::Event) -> (String, String) {
-    match event {
-        mutex::Event::Granted { fence } => ("granted".to_string(), fence.to_string()),
-        mutex::Event::Refused(request) => (format!("refused {}", request_word(*request)), String::new()),
-    }
-}
-
-/// An event as a script writes it.
-pub(crate) fn event_text<P: Locks>(event: &P::Event) -> String {
-    let (lock, event) = P::told(event);
-    let (event, fence) = event_words(event);
-    let mut text = event;
-    if lock > 0 {
-        text.push_str(&format!(" lock {lock}"));
-    }
-    if !fence.is_empty() {
-        text.push_str(&format!(" {fence}"));
-    }
-    text
 }

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use conclave_algorithms::Formula;
-use conclave_algorithms::mutex::{Finding, Judgement, Load, Properties};
+use conclave_algorithms::mutex::Load;
+use conclave_algorithms::{Finding, Formula, Judgement};
+use conclave_core::NodeId;
 use conclave_trace::Header;
 use serde::Serialize;
 
-use crate::metrics::{Metrics, Timed};
-use crate::mutual::Plan;
+use crate::family::Family;
+use crate::locking::round;
+use crate::metrics::Timed;
+use crate::plan::Plan;
+use crate::run::Finished;
 use crate::timed::Rest;
 
 /// The report of one run; programs read it as JSON.
@@ -23,51 +27,28 @@ pub struct Report {
     pub settings: BTreeMap<String, String>,
     /// How many processes.
     pub nodes: usize,
-    /// How many locks.
-    pub locks: usize,
     /// The seed.
     pub seed: u64,
-    /// `light`, `open` or `saturated`.
-    pub load: &'static str,
     /// `fifo` or `any`.
     pub channels: String,
-    /// Entries made, by all.
-    pub entries: u64,
-    /// Entries made, by process.
-    pub entries_by_process: Vec<u64>,
-    /// Entries that were not granted in direct answer to their own request.
-    pub waited: u64,
+    /// What belongs to the family.
+    #[serde(flatten)]
+    pub part: Part,
     /// The algorithm's own messages.
     pub messages: u64,
     /// Probes, acknowledgements and the like.
     pub overhead_messages: u64,
     /// All of them, by kind.
     pub messages_by_kind: BTreeMap<&'static str, u64>,
-    /// The algorithm's own, per entry.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub messages_per_entry: Option<f64>,
-    /// What the literature gives per entry.
-    pub formula: PerEntry,
+    /// What the literature gives, per entry or per run of elections.
+    pub formula: FormulaReport,
     /// Messages lost.
     pub dropped: u64,
     /// Copies made by the network.
     pub duplicated: u64,
-    /// Request to entry, in milliseconds.
-    pub client_delay: Summary,
-    /// Exit to the next entry while somebody waits, in milliseconds.
-    pub sync_delay: Summary,
-    /// The same in mean message delays.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sync_delay_hops: Option<f64>,
-    /// Request to exit, in milliseconds.
-    pub response: Summary,
-    /// The most entries by others that a known request had to see.
-    pub max_overtaking: u64,
-    /// Messages sent or received, by process.
+    /// Messages sent or received, by process; left out for more than a thousand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load_by_process: Vec<u64>,
-    /// Entries per second of virtual time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub throughput: Option<f64>,
     /// Virtual time of the run in milliseconds.
     pub virtual_time: f64,
     /// Inputs handled.
@@ -84,9 +65,70 @@ pub struct Report {
     pub trace_digest: String,
 }
 
-/// A formula, divided by the number of entries.
+/// What is reported of one family only.
 #[derive(Clone, Debug, Serialize)]
-pub struct PerEntry {
+#[serde(untagged)]
+pub enum Part {
+    /// Mutual exclusion.
+    Locks(LockReport),
+    /// Elections.
+    Election(ElectionReport),
+}
+
+/// What is reported of mutual exclusion.
+#[derive(Clone, Debug, Serialize)]
+pub struct LockReport {
+    /// How many locks.
+    pub locks: usize,
+    /// `light`, `open` or `saturated`.
+    pub load: &'static str,
+    /// Entries made, by all.
+    pub entries: u64,
+    /// Entries made, by process.
+    pub entries_by_process: Vec<u64>,
+    /// Entries that were not granted in direct answer to their own request.
+    pub waited: u64,
+    /// The algorithm's own messages, per entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages_per_entry: Option<f64>,
+    /// Request to entry, in milliseconds.
+    pub client_delay: Summary,
+    /// Exit to the next entry while somebody waits, in milliseconds.
+    pub sync_delay: Summary,
+    /// The same in mean message delays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_delay_hops: Option<f64>,
+    /// Request to exit, in milliseconds.
+    pub response: Summary,
+    /// The most entries by others that a known request had to see.
+    pub max_overtaking: u64,
+    /// Entries per second of virtual time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<f64>,
+}
+
+/// What is reported of elections.
+#[derive(Clone, Debug, Serialize)]
+pub struct ElectionReport {
+    /// How many elections were begun: calls, time-outs and suspicions that made somebody take part.
+    pub elections: u64,
+    /// Who leads in the end, if all who are alive agree.
+    pub leader: Option<NodeId>,
+    /// The same where several lead, the highest first.
+    pub leaders: Vec<NodeId>,
+    /// The largest term that anybody was told of; 0 if the algorithm has none.
+    pub term: u64,
+    /// The longest chain of messages that ended in somebody learning of a leader.
+    pub turnaround_hops: u32,
+    /// From the first call to the last process that learnt of the leader, in milliseconds.
+    pub turnaround: f64,
+    /// How long two living processes believed in different leaders, in milliseconds.
+    pub disagreement: f64,
+}
+
+/// What a formula gives, beside what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct FormulaReport {
     /// In words.
     pub text: &'static str,
     /// The number, if there is just one.
@@ -95,7 +137,7 @@ pub struct PerEntry {
     pub low: f64,
     /// At most, if there is a bound.
     pub high: Option<f64>,
-    /// Whether the measured number agrees; nothing if nobody entered or faults were injected.
+    /// Whether the measured number agrees; nothing if they cannot be compared: nobody entered, or faults were injected.
     pub agrees: Option<bool>,
 }
 
@@ -130,78 +172,84 @@ impl Report {
     pub fn all_held(&self) -> bool {
         self.properties.iter().all(|property| property.holds != Some(false))
     }
-}
 
-/// What a report is made from.
-pub(crate) struct Facts<'a> {
-    pub header: &'a Header,
-    pub plan: &'a Plan,
-    pub rest: Rest,
-    pub properties: &'a Properties,
-    pub metrics: &'a Metrics,
-    pub formula: Formula,
-    pub digest: u64,
-    pub virtual_time: u64,
-    pub wall_seconds: f64,
-}
-
-impl Facts<'_> {
-    pub fn report(&self) -> Report {
-        let Self { header, plan, metrics, properties, .. } = self;
-        let entries_by_process = properties.entries();
-        let entries: u64 = entries_by_process.iter().sum();
-        let per_entry = |count: u64| (entries > 0).then(|| round(count as f64 / entries as f64));
-        let mean_delay = plan.delay.mean() as f64;
-        let hops = metrics.sync_delay.mean().filter(|_| mean_delay > 0.0 && plan.links.is_empty());
-        let judgements = properties.judgements();
-        let (promised, other): (Vec<_>, Vec<_>) =
-            judgements.into_iter().partition(|judgement| judgement.promised);
-        Report {
-            algorithm: header.algorithm.clone(),
-            mutant: header.mutant.clone(),
-            settings: header.settings.clone(),
-            nodes: header.nodes.len(),
-            locks: plan.locks,
-            seed: plan.seed,
-            load: load_word(plan.load),
-            channels: header.channels.clone(),
-            entries,
-            waited: properties.waited().iter().sum(),
-            entries_by_process,
-            messages: metrics.messages(),
-            overhead_messages: metrics.overhead_messages(),
-            messages_by_kind: metrics.kinds().iter().map(|kind| (kind.name, kind.count)).collect(),
-            messages_per_entry: per_entry(metrics.messages()),
-            formula: self.per_entry(entries),
-            dropped: metrics.dropped,
-            duplicated: metrics.duplicated,
-            client_delay: metrics.client_delay.into(),
-            sync_delay: metrics.sync_delay.into(),
-            sync_delay_hops: hops.map(|mean| round(mean / mean_delay)),
-            response: metrics.response.into(),
-            max_overtaking: properties.max_overtaking(),
-            load_by_process: metrics.load().to_vec(),
-            throughput: (self.virtual_time > 0)
-                .then(|| round(entries as f64 / (self.virtual_time as f64 / 1e6))),
-            virtual_time: self.virtual_time as f64 / 1e3,
-            events: metrics.events,
-            wall_seconds: self.wall_seconds,
-            ending: ending_word(self.rest),
-            properties: promised.into_iter().map(Property::from).collect(),
-            not_promised: other.into_iter().map(Property::from).collect(),
-            trace_digest: format!("{:016x}", self.digest),
+    /// What is reported of mutual exclusion, if that is what ran.
+    #[must_use]
+    pub fn locks(&self) -> Option<&LockReport> {
+        match &self.part {
+            Part::Locks(part) => Some(part),
+            Part::Election(_) => None,
         }
     }
 
-    fn per_entry(&self, entries: u64) -> PerEntry {
-        let share = |total: u64| if entries == 0 { 0.0 } else { round(total as f64 / entries as f64) };
-        let comparable = entries > 0 && self.rest == Rest::Done && self.plan.faults.is_empty();
-        PerEntry {
+    /// What is reported of elections, if that is what ran.
+    #[must_use]
+    pub fn election(&self) -> Option<&ElectionReport> {
+        match &self.part {
+            Part::Election(part) => Some(part),
+            Part::Locks(_) => None,
+        }
+    }
+}
+
+/// How many units (entries, runs) a formula's totals are divided by.
+pub(crate) struct PerUnit(pub u64);
+
+/// What a report is made from, beside the finished run.
+pub(crate) struct Facts<'a> {
+    pub header: &'a Header,
+    pub plan: &'a Plan,
+    pub formula: Formula,
+    pub unit: PerUnit,
+    /// Whether a formula for runs without faults can be held against this one.
+    pub comparable: bool,
+    pub judgements: Vec<Judgement>,
+}
+
+/// More numbers than that are no report.
+const MOST_LISTED: usize = 1_000;
+
+impl Facts<'_> {
+    pub fn report<F: Family, M>(self, finished: &Finished<F, M>, part: Part) -> Report {
+        let traffic = &finished.traffic;
+        let formula = self.formula(traffic.messages(), finished.rest);
+        let (promised, other): (Vec<_>, Vec<_>) = self.judgements.into_iter().partition(|j| j.promised);
+        let load = traffic.load();
+        Report {
+            algorithm: self.header.algorithm.clone(),
+            mutant: self.header.mutant.clone(),
+            settings: self.header.settings.clone(),
+            nodes: self.plan.members.len(),
+            seed: self.plan.seed,
+            channels: self.header.channels.clone(),
+            part,
+            messages: traffic.messages(),
+            overhead_messages: traffic.overhead_messages(),
+            messages_by_kind: traffic.kinds().iter().map(|kind| (kind.name, kind.count)).collect(),
+            formula,
+            dropped: traffic.dropped,
+            duplicated: traffic.duplicated,
+            load_by_process: if load.len() <= MOST_LISTED { load.to_vec() } else { Vec::new() },
+            virtual_time: finished.virtual_time as f64 / 1e3,
+            events: traffic.events,
+            wall_seconds: finished.wall_seconds,
+            ending: ending_word(finished.rest),
+            properties: promised.into_iter().map(Property::from).collect(),
+            not_promised: other.into_iter().map(Property::from).collect(),
+            trace_digest: format!("{:016x}", finished.digest),
+        }
+    }
+
+    fn formula(&self, messages: u64, rest: Rest) -> FormulaReport {
+        let PerUnit(units) = self.unit;
+        let share = |total: u64| if units == 0 { 0.0 } else { round(total as f64 / units as f64) };
+        let comparable = self.comparable && rest == Rest::Done;
+        FormulaReport {
             text: self.formula.text,
-            exact: self.formula.exact().filter(|_| entries > 0).map(share),
+            exact: self.formula.exact().filter(|_| units > 0).map(share),
             low: share(self.formula.low),
             high: self.formula.high.map(share),
-            agrees: comparable.then(|| self.formula.admits(self.metrics.messages())),
+            agrees: comparable.then(|| self.formula.admits(messages)),
         }
     }
 }
@@ -225,11 +273,6 @@ impl From<Timed> for Summary {
             max: timed.max as f64 / 1e3,
         }
     }
-}
-
-/// Six digits behind the point are more than anyone reads.
-fn round(number: f64) -> f64 {
-    (number * 1e6).round() / 1e6
 }
 
 /// The name of a load on the command line.

@@ -1,13 +1,13 @@
 //! Plays golden scripts.
 
-use conclave_algorithms::mutex::{Judgement, Locks, Mutex, Properties, Violation};
-use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{Channels, Named, NamedConfig, SettingError};
-use conclave_core::{Incarnation, Members, Message, Moment, NodeId, Observer, Phase, Process, Transit};
-use conclave_trace::{Carry, Command, Header, Script, Setup, Trace, What, Which, message_text};
+use core::marker::PhantomData;
 
-use crate::mutual::{append_violation, settings_of};
-use crate::recorder::{Recorder, event_text};
+use conclave_algorithms::{Judge, Judgement, SettingError, Violation};
+use conclave_core::{Incarnation, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit};
+use conclave_trace::{Carry, Command, Header, Record, Script, Trace, What, Which, message_text};
+
+use crate::family::{Cast, EventOf, Family, WithCast, cast};
+use crate::recorder::Recorder;
 use crate::stage::Stage;
 
 /// A script that was played.
@@ -39,6 +39,9 @@ pub struct Difference {
 /// Why a script cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlayError {
+    /// The script does not say what runs.
+    #[error("the script has no `run`")]
+    NoRun,
     /// The script names an algorithm that does not exist.
     #[error("there is no algorithm '{0}'")]
     UnknownAlgorithm(String),
@@ -60,61 +63,25 @@ pub enum PlayError {
 /// # Errors
 /// If the script asks for what does not exist, or a command is not possible at its place.
 pub fn play(script: &Script) -> Result<Played, PlayError> {
-    let Some(setup) = script.setup() else { unreachable!("a script without `run` is refused by its parser") };
-    let name = setup.algorithm.clone();
-    registry::visit(&name, Player { script, setup }).ok_or(PlayError::UnknownAlgorithm(name))?
+    let Some(setup) = script.setup() else { return Err(PlayError::NoRun) };
+    cast(setup, Player(script))?
 }
 
-struct Player<'a> {
-    script: &'a Script,
-    setup: &'a Setup,
-}
+struct Player<'a>(&'a Script);
 
-impl Visitor for Player<'_> {
+impl WithCast for Player<'_> {
     type Output = Result<Played, PlayError>;
 
-    fn mutex<A: Mutex>(self) -> Self::Output {
-        let Cast { members, config, fifo, properties, header } = Cast::<A>::new(self.setup)?;
-        if self.setup.locks > 1 {
-            let stage = Stage::<Named<A>, _>::new(
-                members,
-                NamedConfig::new(config),
-                fifo,
-                properties,
-                (Recorder::new(), Narrator::default()),
-            );
-            return perform(self.script, stage, header);
-        }
-        let stage =
-            Stage::<A, _>::new(members, config, fifo, properties, (Recorder::new(), Narrator::default()));
-        perform(self.script, stage, header)
+    fn with<F: Family>(self, cast: Cast<F>) -> Self::Output {
+        let header = cast.header.clone();
+        let watch = (Recorder::new(), Narrator::<F>::new());
+        perform::<F>(self.0, Stage::new(cast, watch), header)
     }
 }
 
-/// Everything that a stage for an algorithm needs.
-pub(crate) struct Cast<A: Mutex> {
-    pub members: Members,
-    pub config: A::Config,
-    pub fifo: bool,
-    pub properties: Properties,
-    pub header: Header,
-}
-
-impl<A: Mutex> Cast<A> {
-    pub fn new(setup: &Setup) -> Result<Self, SettingError> {
-        let settings = settings_of::<A>(setup)?;
-        let members = Members::listed(setup.nodes.clone());
-        let config = A::configure(&settings, &members)?;
-        let header = setup.to_header(A::ABOUT.channels.name());
-        let fifo = header.channels == Channels::Fifo.name();
-        let properties = Properties::new::<A>(&config, &members, setup.locks, None);
-        Ok(Self { members, config, fifo, properties, header })
-    }
-}
-
-fn perform<L: Locks>(
+fn perform<F: Family>(
     script: &Script,
-    mut stage: Stage<L, (Recorder<L>, Narrator)>,
+    mut stage: Stage<F, (Recorder<F::Protocol>, Narrator<F>)>,
     header: Header,
 ) -> Result<Played, PlayError> {
     let mut script = script.clone();
@@ -130,7 +97,7 @@ fn perform<L: Locks>(
                     stage.world().members().position(*process).expect("the parser knows the processes");
                 lines.push(format!("{:?}", stage.world().state(index)));
             }
-            if let Some(violation) = stage.properties().violation().filter(|_| !told) {
+            if let Some(violation) = stage.judge().violation().filter(|_| !told) {
                 lines.push(format!("! {}: {}", violation.property, violation.detail));
                 told = true;
             }
@@ -140,12 +107,12 @@ fn perform<L: Locks>(
         block.recorded = lines;
     }
     stage.end();
-    let violation = stage.properties().violation().cloned();
-    let mut trace = stage.observer().0.trace(header);
+    let violation = stage.judge().violation().cloned();
+    let mut trace = stage.observer().0.trace::<F>(header);
     if let Some(violation) = &violation {
         append_violation(&mut trace, violation);
     }
-    Ok(Played { script, trace, judgements: stage.properties().judgements(), violation, difference })
+    Ok(Played { script, trace, judgements: stage.judge().judgements(), violation, difference })
 }
 
 fn first_difference(line: usize, recorded: &[String], came_out: &[String]) -> Option<Difference> {
@@ -155,32 +122,39 @@ fn first_difference(line: usize, recorded: &[String], came_out: &[String]) -> Op
 }
 
 /// Tells in one line what a process did with an input.
-#[derive(Clone, Debug, Default)]
-struct Narrator {
+struct Narrator<F> {
     lines: Vec<String>,
     phases: Vec<Option<&'static str>>,
     parts: Vec<String>,
+    family: PhantomData<F>,
 }
 
-impl<L: Locks> Observer<L> for Narrator {
-    fn send(&mut self, _at: &Moment, transit: &Transit, message: &L::Message) {
+impl<F> Narrator<F> {
+    fn new() -> Self {
+        Self { lines: Vec::new(), phases: Vec::new(), parts: Vec::new(), family: PhantomData }
+    }
+}
+
+impl<F: Family> Observer<F::Protocol> for Narrator<F> {
+    fn send(&mut self, _at: &Moment, transit: &Transit, message: &<F::Protocol as Protocol>::Message) {
         let text = message_text(message.kind(), message);
         self.parts.push(format!("{} => {} {text}", transit.from.id, transit.to.id));
     }
 
-    fn drop(&mut self, _at: &Moment, transit: &Transit, message: &L::Message) {
+    fn drop(&mut self, _at: &Moment, transit: &Transit, message: &<F::Protocol as Protocol>::Message) {
         self.lines.push(format!("{} => {} {} is lost", transit.from.id, transit.to.id, message.kind()));
     }
 
-    fn emit(&mut self, _at: &Moment, process: Process, event: &L::Event) {
-        self.parts.push(format!("{} {}", process.id, event_text::<L>(event)));
+    fn emit(&mut self, _at: &Moment, process: Process, event: &EventOf<F>) {
+        self.parts.push(format!("{} {}", process.id, F::told(event)));
     }
 
     fn reject(&mut self, _at: &Moment, process: Process, from: NodeId, why: &'static str) {
         self.parts.push(format!("{} rejects {from}: {why}", process.id));
     }
 
-    fn handled(&mut self, _at: &Moment, process: Process, phase: Phase) {
+    fn handled(&mut self, _at: &Moment, process: Process, state: &F::Protocol) {
+        let phase = state.phase();
         if self.phases.len() <= process.index() {
             self.phases.resize(process.index() + 1, None);
         }
@@ -243,4 +217,20 @@ pub fn commands_of(trace: &Trace) -> Vec<Command> {
         });
     }
     commands
+}
+
+/// Adds the breaking of a promise as the last record.
+pub(crate) fn append_violation(trace: &mut Trace, violation: &Violation) {
+    let last = trace.records.last();
+    let record = Record {
+        id: trace.records.len() as u64,
+        time: last.map_or(0, |record| record.time),
+        process: None,
+        what: What::Violation { property: violation.property.into(), detail: violation.detail.clone() },
+        phase: String::new(),
+        cause: None,
+        lamport: last.map_or(0, |record| record.lamport),
+        vector: None,
+    };
+    trace.records.push(record);
 }

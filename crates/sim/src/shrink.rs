@@ -4,14 +4,15 @@
 //! its commands are taken out, many at a time and then one by one, as long as the property still breaks (Zeller and
 //! Hildebrandt's delta debugging, 2002). What remains is a script.
 
-use conclave_algorithms::mutex::{Locks, Mutex};
-use conclave_algorithms::{Named, NamedConfig, Settings};
+use conclave_algorithms::{Judge, Synchrony, registry};
 use conclave_core::Members;
 use conclave_trace::{Block, Command, Script, Setup};
 
+use crate::family::{Cast, Family, WithCast, cast};
 use crate::faults::Faults;
-use crate::mutual::{Outcome, Plan, simulate};
-use crate::script::{Cast, commands_of, play};
+use crate::plan::Plan;
+use crate::run::{Outcome, simulate_setup};
+use crate::script::{commands_of, play};
 use crate::stage::Stage;
 
 /// Seeds tried for each smaller size.
@@ -21,50 +22,39 @@ const EFFORT: usize = 4_000_000;
 
 /// Finds a short script that breaks the same property as a failed run.
 ///
-/// Nothing comes back if the failure cannot be told from a script: a run that moves for ever without anyone getting
-/// in.
+/// Nothing comes back if the failure cannot be told as a script: a run that moves for ever without anyone getting
+/// anything.
+///
+/// A synchronous algorithm relies on timers that run out after the answers have arrived. A script knows no time, so
+/// taking commands out could break an algorithm that is not at fault: there only a smaller run is looked for.
 #[must_use]
-pub fn shrink<A: Mutex>(settings: &Settings, plan: &Plan, setup: &Setup, property: &str) -> Option<Script> {
-    let (setup, outcome) = smaller::<A>(settings, plan, setup, property)?;
+pub fn shrink(setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
+    let about = registry::find(&setup.algorithm)?;
+    let (setup, outcome) = smaller(plan, setup, property)?;
     let commands = commands_of(outcome.trace.as_ref()?);
-    let shortened = match setup.locks {
-        1 => Shrinker { setup: &setup, property, effort: EFFORT }.run(&commands, || stage::<A>(&setup)),
-        _ => Shrinker { setup: &setup, property, effort: EFFORT }.run(&commands, || named_stage::<A>(&setup)),
-    }?;
+    let thorough = about.synchrony == Synchrony::Asynchronous;
+    let shrinker = Shrinker { setup: &setup, property, thorough, effort: EFFORT, commands: &commands };
+    let shortened = cast(&setup, shrinker).ok()??;
     Some(write(&setup, shortened, property))
 }
 
-fn stage<A: Mutex>(setup: &Setup) -> Stage<A, ()> {
-    let Cast { members, config, fifo, properties, .. } =
-        Cast::<A>::new(setup).expect("the run had these settings");
-    Stage::new(members, config, fifo, properties, ())
-}
-
-fn named_stage<A: Mutex>(setup: &Setup) -> Stage<Named<A>, ()> {
-    let Cast { members, config, fifo, properties, .. } =
-        Cast::<A>::new(setup).expect("the run had these settings");
-    Stage::new(members, NamedConfig::new(config), fifo, properties, ())
-}
-
-/// The smallest run, in processes and entries, that breaks the same property; at worst the run itself.
-fn smaller<A: Mutex>(
-    settings: &Settings,
-    plan: &Plan,
-    setup: &Setup,
-    property: &str,
-) -> Option<(Setup, Outcome)> {
+/// The smallest run, in processes and requests, that breaks the same property; at worst the run itself.
+fn smaller(plan: &Plan, setup: &Setup, property: &str) -> Option<(Setup, Outcome)> {
     let attempt = |plan: &Plan, record: bool| {
         let mut setup = setup.clone();
         setup.nodes = plan.members.iter().collect();
         setup.locks = plan.locks;
-        let config = A::configure(settings, &plan.members).ok()?;
-        let header = setup.to_header(A::ABOUT.channels.name());
-        let outcome = simulate::<A>(&config, plan, header, record);
+        setup.channels = setup.channels.or_else(|| plan.channels.map(|channels| channels.name().to_string()));
+        let outcome = simulate_setup(&setup, plan, record).ok()?;
         let same = outcome.violation.as_ref().is_some_and(|violation| violation.property == property);
+        // The run may have put the members in an order of its own.
+        if let Some(trace) = &outcome.trace {
+            setup.nodes.clone_from(&trace.header.nodes);
+        }
         same.then_some((setup, outcome))
     };
     let numbered = (1..).zip(plan.members.iter()).all(|(number, id)| id.0 == number);
-    let named = plan.faults.named().next().is_some() || !plan.links.is_empty();
+    let named = plan.names_processes();
     let mut sizes = if numbered && !named { 2..=plan.members.len() as u32 } else { 0..=0 };
     let smaller = sizes.find_map(|n| {
         let members = if n == 0 { plan.members.clone() } else { Members::numbered(n) };
@@ -85,40 +75,48 @@ fn smaller<A: Mutex>(
 struct Shrinker<'a> {
     setup: &'a Setup,
     property: &'a str,
+    /// Whether commands may be taken out.
+    thorough: bool,
     effort: usize,
+    commands: &'a [Command],
+}
+
+impl WithCast for Shrinker<'_> {
+    type Output = Option<Vec<Command>>;
+
+    fn with<F: Family>(self, cast: Cast<F>) -> Self::Output {
+        self.run::<F>(&|| Stage::new(cast.again(), ()))
+    }
 }
 
 impl Shrinker<'_> {
     /// The shortest list of commands that was found to break the property.
-    fn run<L: Locks>(
-        mut self,
-        commands: &[Command],
-        stage: impl Fn() -> Stage<L, ()>,
-    ) -> Option<Vec<Command>> {
-        let mut best = self.breaks(commands, &stage)?;
+    fn run<F: Family>(mut self, stage: &impl Fn() -> Stage<F, ()>) -> Option<Vec<Command>> {
+        let mut best = self.breaks(self.commands, stage)?;
         let mut chunk = best.len().div_ceil(2);
-        loop {
+        while self.thorough {
             let (before, mut start) = (best.len(), 0);
             while start < best.len() && self.effort > 0 {
                 let end = (start + chunk).min(best.len());
                 let without: Vec<_> = best[..start].iter().chain(&best[end..]).cloned().collect();
-                match self.breaks(&without, &stage) {
+                match self.breaks(&without, stage) {
                     Some(shorter) => best = shorter,
                     None => start = end,
                 }
             }
             if self.effort == 0 || (chunk == 1 && best.len() == before) {
-                return Some(self.plain(&best, &stage));
+                break;
             }
             chunk = chunk.div_ceil(2).max(1);
         }
+        Some(self.plain(&best, stage))
     }
 
     /// The commands up to the breaking of the property, without those that were not possible.
-    fn breaks<L: Locks>(
+    fn breaks<F: Family>(
         &mut self,
         commands: &[Command],
-        stage: &impl Fn() -> Stage<L, ()>,
+        stage: &impl Fn() -> Stage<F, ()>,
     ) -> Option<Vec<Command>> {
         let mut stage = stage();
         let mut done = Vec::new();
@@ -127,19 +125,18 @@ impl Shrinker<'_> {
             if stage.apply(command).is_ok() {
                 done.push(command.clone());
             }
-            if let Some(violation) = stage.properties().violation() {
+            if let Some(violation) = stage.judge().violation() {
                 return (violation.property == self.property).then_some(done);
             }
         }
         // A dead end shows only when all that was on its way has arrived.
         stage.apply(&Command::Settle).ok()?;
-        let stuck =
-            stage.properties().violation().is_some_and(|violation| violation.property == self.property);
+        let stuck = stage.judge().violation().is_some_and(|violation| violation.property == self.property);
         stuck.then_some(done)
     }
 
     /// Messages named in the plainest way; a dead end settled at the end.
-    fn plain<L: Locks>(&self, commands: &[Command], stage: &impl Fn() -> Stage<L, ()>) -> Vec<Command> {
+    fn plain<F: Family>(&self, commands: &[Command], stage: &impl Fn() -> Stage<F, ()>) -> Vec<Command> {
         let mut stage = stage();
         let mut plain = vec![Command::Run(self.setup.clone())];
         for command in commands {
@@ -155,7 +152,7 @@ impl Shrinker<'_> {
             stage.apply(&command).expect("it was possible a moment ago");
             plain.push(command);
         }
-        if stage.properties().violation().is_none() {
+        if stage.judge().violation().is_none() {
             plain.push(Command::Settle);
         }
         plain

@@ -4,20 +4,21 @@
 
 use std::collections::BTreeMap;
 
-use conclave_algorithms::mutex::{self, Ending, Locks, Properties};
-use conclave_core::{After, Input, Members, Message, NodeId, Observer, Process, Protocol, Timing, Transit};
+use conclave_algorithms::{Ending, Judge};
+use conclave_core::{After, Input, Message, Moment, NodeId, Observer, Process, Protocol, Timing, Transit};
 use conclave_trace::{Carry, Command, Which};
 
+use crate::family::{Cast, Family, timer_word};
 use crate::world::{Fate, Host, World};
 
 /// Virtual time between two commands, so that a drawing has room.
 const TICK: u64 = 1_000;
 
-/// A world driven by hand, with the properties of mutual exclusion and whoever else watches.
-pub struct Stage<L: Locks, R> {
-    world: World<L>,
-    hand: Hand<L>,
-    watch: (Properties, R),
+/// A world driven by hand, with the properties of its family and whoever else watches.
+pub struct Stage<F: Family, R> {
+    world: World<F::Protocol>,
+    hand: Hand<F::Protocol>,
+    watch: (F::Judge, R),
     started: bool,
 }
 
@@ -44,10 +45,11 @@ struct Waiting {
     serial: u64,
 }
 
-impl<L: Locks, R: Observer<L>> Stage<L, R> {
+impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     /// Boots the processes; they are started by the first command that is not a crash.
     #[must_use]
-    pub fn new(members: Members, config: L::Config, fifo: bool, properties: Properties, observer: R) -> Self {
+    pub fn new(cast: Cast<F>, observer: R) -> Self {
+        let Cast { members, config, fifo, judge, .. } = cast;
         let n = members.len();
         Self {
             world: World::new(members, config, Timing::default()),
@@ -57,14 +59,14 @@ impl<L: Locks, R: Observer<L>> Stage<L, R> {
                 timers: (0..n).map(|_| Vec::new()).collect(),
                 copying: None,
             },
-            watch: (properties, observer),
+            watch: (judge, observer),
             started: false,
         }
     }
 
     /// The properties as they stand.
     #[must_use]
-    pub fn properties(&self) -> &Properties {
+    pub fn judge(&self) -> &F::Judge {
         &self.watch.0
     }
 
@@ -75,7 +77,7 @@ impl<L: Locks, R: Observer<L>> Stage<L, R> {
 
     /// The processes.
     #[must_use]
-    pub fn world(&self) -> &World<L> {
+    pub fn world(&self) -> &World<F::Protocol> {
         &self.world
     }
 
@@ -108,13 +110,9 @@ impl<L: Locks, R: Observer<L>> Stage<L, R> {
             Command::Run(_) | Command::Show(_) => Ok(()),
             Command::Ask { process, request, lock } => {
                 let index = self.up(*process)?;
-                let request = match request.as_str() {
-                    "acquire" => mutex::Request::Acquire,
-                    "release" => mutex::Request::Release,
-                    "cancel" => mutex::Request::Cancel,
-                    other => return Err(format!("a lock knows no request '{other}'")),
-                };
-                self.input(index, Input::Request(L::ask(*lock, request)));
+                let request = F::read(request, *lock)
+                    .ok_or_else(|| format!("'{request}' is not a request of this algorithm"))?;
+                self.input(index, Input::Request(request));
                 Ok(())
             }
             Command::Carry { what, from, to, which } => self.carry(*what, *from, *to, which),
@@ -155,7 +153,7 @@ impl<L: Locks, R: Observer<L>> Stage<L, R> {
         }
     }
 
-    fn input(&mut self, index: usize, input: Input<L>) {
+    fn input(&mut self, index: usize, input: Input<F::Protocol>) {
         self.world.input(index, input, &mut self.hand, &mut self.watch);
     }
 
@@ -259,10 +257,10 @@ impl<P: Protocol> Hand<P> {
     /// Takes the armed timer of this name, or says which are armed.
     fn take_timer(&mut self, index: usize, name: &str) -> Result<P::Timer, String> {
         let timers = &mut self.timers[index];
-        match timers.iter().position(|timer| format!("{timer:?}") == name) {
+        match timers.iter().position(|timer| timer_word(timer) == name) {
             Some(place) => Ok(timers.remove(place)),
             None if timers.is_empty() => Err("none".into()),
-            None => Err(timers.iter().map(|timer| format!("{timer:?}")).collect::<Vec<_>>().join(", ")),
+            None => Err(timers.iter().map(timer_word).collect::<Vec<_>>().join(", ")),
         }
     }
 }
@@ -282,7 +280,7 @@ impl<P: Protocol> Host<P> for Hand<P> {
         channel.waiting.insert(place, Waiting { nth, slot: transit.slot, serial: transit.serial });
     }
 
-    fn arm(&mut self, process: Process, timer: P::Timer, _after: After) {
+    fn arm(&mut self, _at: &Moment, process: Process, timer: P::Timer, _after: After) {
         let timers = &mut self.timers[process.index()];
         if !timers.contains(&timer) {
             timers.push(timer);

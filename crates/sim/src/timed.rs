@@ -1,7 +1,8 @@
 //! The simulator proper: a world whose messages, timers and faults happen at times drawn from a seed.
 
 use conclave_core::{
-    After, Disturbance, Incarnation, Input, Members, Observer, Process, Protocol, Timing, Transit,
+    After, Chain, Disturbance, Incarnation, Input, Members, Moment, Observer, Process, Protocol, Timing,
+    Transit,
 };
 
 use crate::channels::LastArrivals;
@@ -153,7 +154,7 @@ struct Clockwork<P: Protocol, W> {
     faulty: bool,
     cuts: Vec<usize>,
     paused: Vec<u64>,
-    timers: Vec<Vec<(P::Timer, u64)>>,
+    timers: Vec<Vec<Armed<P::Timer>>>,
     armed: usize,
     tokens: u64,
     /// Whom each process suspects: pairs (at, peer).
@@ -161,6 +162,16 @@ struct Clockwork<P: Protocol, W> {
     workload: W,
     agenda: Agenda<P>,
     last_progress: u64,
+}
+
+/// A timer that is armed.
+#[derive(Clone, Debug)]
+struct Armed<T> {
+    timer: T,
+    /// Which arming of it: one that was replaced or stopped is still in the queue, and means nothing there.
+    token: u64,
+    /// The chain of messages in which it was armed.
+    chain: Chain,
 }
 
 /// Streams of randomness of one seed.
@@ -219,7 +230,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             if over || !self.clockwork.faulty {
                 return rest;
             }
-            self.calm(watch);
+            self.calm();
         }
     }
 
@@ -259,11 +270,12 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
                 return if clockwork.workload.is_done() { Rest::Done } else { Rest::Stuck };
             };
             if due.time() - clockwork.last_progress > self.limits.patience {
-                if clockwork.workload.is_waiting() {
+                if clockwork.workload.is_waiting() && clockwork.planned == 0 {
                     clockwork.queue.put_back(due);
                     return Rest::OutOfPatience;
                 }
-                // Time in which nobody wanted anything does not count against the processes.
+                // Time in which nobody wanted anything, or in which faults are still to come, does not count against
+                // the processes.
                 clockwork.last_progress = due.time();
             }
             if self.world.steps() >= self.limits.events {
@@ -307,8 +319,8 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         match happening {
             Happening::Ask { process, life, request } => self.ask(process, life, &request, watch),
             Happening::Expire { process, token } => {
-                if let Some(timer) = self.clockwork.expired(process, token) {
-                    self.world.input(process, Input::Expire(timer), &mut self.clockwork, watch);
+                if let Some(Armed { timer, chain, .. }) = self.clockwork.expired(process, token) {
+                    self.world.expire(process, timer, chain, &mut self.clockwork, watch);
                 }
             }
             Happening::Crash(process) => self.crash(process, watch),
@@ -424,7 +436,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     fn err(&mut self) {
         let Detector::Wrong { every, lasting, .. } = self.clockwork.faults.detector else { return };
         let n = self.world.members().len() as u64;
-        if !self.clockwork.faulty || n < 2 {
+        if !self.clockwork.chance_rules() || n < 2 {
             return;
         }
         let clockwork = &mut self.clockwork;
@@ -440,13 +452,10 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         clockwork.schedule(next, Class::Fault, Happening::Err);
     }
 
-    /// The faults are over: cuts are mended, pauses end, chance has no say any more. Who is down stays down.
-    fn calm<O: Observer<P>>(&mut self, watch: &mut O) {
+    /// The faults are over: all planned ones have happened, and chance has no say any more. Who is down stays down.
+    fn calm(&mut self) {
         self.clockwork.faulty = false;
         self.clockwork.last_progress = self.clockwork.now;
-        for index in core::mem::take(&mut self.clockwork.cuts) {
-            self.mend(index, watch);
-        }
     }
 
     fn plan_faults(&mut self) {
@@ -508,11 +517,11 @@ impl<P: Protocol, W> Clockwork<P, W> {
     }
 
     /// The timer that this token stands for, if it is still armed.
-    fn expired(&mut self, process: usize, token: u64) -> Option<P::Timer> {
+    fn expired(&mut self, process: usize, token: u64) -> Option<Armed<P::Timer>> {
         let timers = &mut self.timers[process];
-        let place = timers.iter().position(|(_, armed)| *armed == token)?;
+        let place = timers.iter().position(|armed| armed.token == token)?;
         self.armed -= 1;
-        Some(timers.swap_remove(place).0)
+        Some(timers.swap_remove(place))
     }
 
     /// Moves what the applications wrote on their agenda into the queue.
@@ -591,20 +600,20 @@ impl<P: Protocol, W: Workload<P>> Host<P> for Clockwork<P, W> {
         self.queue.push(arrival, Class::Message, transit.slot);
     }
 
-    fn arm(&mut self, process: Process, timer: P::Timer, after: After) {
+    fn arm(&mut self, at: &Moment, process: Process, timer: P::Timer, after: After) {
         Host::<P>::disarm(self, process, &timer);
         let micros = |span: core::time::Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         let when = self.now.saturating_add(self.rng.between(micros(after.min), micros(after.max)));
         let token = self.tokens;
         self.tokens += 1;
         self.armed += 1;
-        self.timers[process.index()].push((timer, token));
+        self.timers[process.index()].push(Armed { timer, token, chain: at.chain });
         self.schedule(when, Class::Later, Happening::Expire { process: process.index(), token });
     }
 
     fn disarm(&mut self, process: Process, timer: &P::Timer) {
         let timers = &mut self.timers[process.index()];
-        if let Some(place) = timers.iter().position(|(armed, _)| armed == timer) {
+        if let Some(place) = timers.iter().position(|armed| armed.timer == *timer) {
             timers.swap_remove(place);
             self.armed -= 1;
         }

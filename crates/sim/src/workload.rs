@@ -208,3 +208,44 @@ impl<P: Locks> Workload<P> for Entries {
         })
     }
 }
+
+/// Applications that ask for what is planned, when it is planned, and for nothing more.
+#[derive(Clone, Debug)]
+pub struct Calls<R> {
+    calls: Vec<(u64, usize, R)>,
+}
+
+impl<R> Calls<R> {
+    /// When, which process, what.
+    #[must_use]
+    pub fn new(calls: Vec<(u64, usize, R)>) -> Self {
+        Self { calls }
+    }
+}
+
+impl<P: Protocol> Workload<P> for Calls<P::Request> {
+    fn begin(&mut self, agenda: &mut Agenda<P>) {
+        for (time, process, request) in self.calls.drain(..) {
+            agenda.ask_after(time, process, request);
+        }
+    }
+
+    fn told(&mut self, _process: Process, _event: &P::Event, _agenda: &mut Agenda<P>) {}
+
+    fn handled(&mut self, _process: Process, _request: &P::Request, _agenda: &mut Agenda<P>) {}
+
+    fn quiet(&mut self, _agenda: &mut Agenda<P>) {}
+
+    fn crashed(&mut self, _process: Process) {}
+
+    fn restarted(&mut self, _process: Process, _agenda: &mut Agenda<P>) {}
+
+    /// The calls of a process that is down are lost: what is over is told by the queue alone.
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn is_waiting(&self) -> bool {
+        true
+    }
+}

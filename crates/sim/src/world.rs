@@ -16,7 +16,7 @@ pub trait Host<P: Protocol> {
     /// A message is on its way: deliver it some time.
     fn carry(&mut self, transit: &Transit);
     /// A timer was armed; it replaces one of the same name.
-    fn arm(&mut self, process: Process, timer: P::Timer, after: After);
+    fn arm(&mut self, at: &Moment, process: Process, timer: P::Timer, after: After);
     /// A timer was stopped.
     fn disarm(&mut self, process: Process, timer: &P::Timer);
     /// A process told its application something.
@@ -143,6 +143,19 @@ impl<P: Protocol> World<P> {
         Moment { time: self.time, step: self.step, chain: Chain { root: self.step, hops: 0 } }
     }
 
+    /// Tells a process that a timer ran out; what comes of it continues the chain in which the timer was armed.
+    pub fn expire(
+        &mut self,
+        index: usize,
+        timer: P::Timer,
+        chain: Chain,
+        host: &mut impl Host<P>,
+        watch: &mut impl Observer<P>,
+    ) {
+        let at = Moment { time: self.time, step: self.step, chain };
+        self.handle(at, index, Input::Expire(timer), host, watch);
+    }
+
     /// Hands a process an input that no message caused.
     pub fn input(
         &mut self,
@@ -238,7 +251,7 @@ impl<P: Protocol> World<P> {
             input,
             &mut Outbox { process, at: &at, members, ids: &self.ids, cells, post, host, watch },
         );
-        watch.handled(&at, process, state.phase());
+        watch.handled(&at, process, state);
         self.step += 1;
     }
 }
@@ -261,7 +274,7 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Effects<P> for Outbox<'_, P, H, W>
         match effect {
             Effect::Send { to, message } => self.send_one(to, message),
             Effect::Save(durable) => self.cells[self.process.index()].durable = Some(durable),
-            Effect::Arm { timer, after } => self.host.arm(self.process, timer, after),
+            Effect::Arm { timer, after } => self.host.arm(self.at, self.process, timer, after),
             Effect::Disarm(timer) => self.host.disarm(self.process, &timer),
             Effect::Emit(event) => {
                 self.watch.emit(self.at, self.process, &event);

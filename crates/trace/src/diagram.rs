@@ -3,8 +3,8 @@
 //! ```text
 //!   time  p1 p2
 //!   0     ○  ·   p1 acquire   p1 → p2 Request{1}
-//!   1     ○  ·   p2 ← p1 Request{1}   p2 → p1 Reply{1,0}
-//!   2     ●  ·   p1 ← p2 Reply{1,0}   p1 granted 0.1.1
+//!   1     ○  ·   p2 ← p1 Request{1}   p2 → p1 Reply{1,1,0}
+//!   2     ●  ·   p1 ← p2 Reply{1,1,0}   p1 granted 0.1.1
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};

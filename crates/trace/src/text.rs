@@ -15,7 +15,7 @@ pub fn compact(kind: &str, fields: &Value) -> String {
     Tree::from(fields).under(kind)
 }
 
-/// The short text of a message, its fields in the order of their declaration: `Reply{1,0}`.
+/// The short text of a message, its fields in the order of their declaration: `Reply{1,1,0}`.
 #[must_use]
 pub fn message_text(kind: &str, message: &impl Serialize) -> String {
     // Through JSON text and not through a JSON value, because only the text keeps the order of the fields.

@@ -16,6 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Algorithm, Formula, Setting, Settings, Values};
 
+mod chang_roberts;
+mod properties;
+mod ring;
+
+pub use chang_roberts::ChangRoberts;
+pub use properties::Properties;
+
 /// What an application may ask of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Request {

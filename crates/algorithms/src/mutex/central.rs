@@ -418,7 +418,7 @@ impl Algorithm for Central {
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Star,
         cost: "3 per entry; one more for each that waits, if told so; 0 for the coordinator's own",
-        faults: "crashed clients; a crashed coordinator blocks everyone",
+        faults: "crashed clients, if a detector tells; a crashed coordinator blocks everyone",
         settings: &[
             Setting {
                 key: "variant",

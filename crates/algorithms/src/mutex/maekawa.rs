@@ -434,7 +434,7 @@ impl Algorithm for Maekawa {
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,
         cost: "3(K-1) per entry alone, at most 6(K-1)+3 on average; K is the size of the quorum, about sqrt(n)",
-        faults: "none in the quorum: a crashed process blocks those who need its vote, and only them",
+        faults: "none: a crashed process blocks those who need its vote, and they keep the votes they have",
         settings: &[
             Setting {
                 key: "quorum",

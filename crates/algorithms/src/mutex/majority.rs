@@ -479,7 +479,7 @@ impl Algorithm for Majority {
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,
         cost: "3(n-1) per entry alone; up to n-1 Queued and 3n for recalls more",
-        faults: "crashed voters, as long as a majority is left and no vote is lost with a requester",
+        faults: "crashed voters that stay down, as long as a majority is left and no vote is lost with a requester",
         settings: &[Setting {
             key: "mode",
             values: Values::OneOf(&["voting", "backoff", "literal"]),

@@ -31,7 +31,7 @@ pub use central::Central;
 pub use lamport::Lamport;
 pub use maekawa::Maekawa;
 pub use majority::Majority;
-pub use properties::{Ending, Finding, Judgement, Locks, Properties, Violation};
+pub use properties::{Locks, Properties};
 pub use quorum::Quorums;
 pub use ricart_agrawala::RicartAgrawala;
 

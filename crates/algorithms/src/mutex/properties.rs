@@ -25,10 +25,11 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use conclave_core::{
-    Disturbance, Input, Members, Moment, NodeId, Observer, Phase, Process, Protocol, Stamp, Transit,
+    Disturbance, Input, Members, Moment, NodeId, Observer, Process, Protocol, Stamp, Transit,
 };
 
 use super::{Event, Fence, Mutex, Promises, Request};
+use crate::judge::{Ending, Finding, Judge, Judgement, Violation};
 
 /// A protocol that runs one or more locks, each by an algorithm for mutual exclusion.
 ///
@@ -57,52 +58,6 @@ impl<P: Mutex> Locks for P {
     fn announced(from: NodeId, message: &P::Message) -> Option<(usize, Stamp)> {
         <P as Mutex>::announced(from, message).map(|stamp| (0, stamp))
     }
-}
-
-/// A promise that was broken, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The property's code, `"ME1"`.
-    pub property: &'static str,
-    /// What happened, in a sentence.
-    pub detail: String,
-    /// At which step of the run.
-    pub step: u64,
-}
-
-/// What became of one property in one run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
-    /// Its code, `"ME1"`.
-    pub property: &'static str,
-    /// Its claim in a few words.
-    pub claim: &'static str,
-    /// Whether the algorithm promises it.
-    pub promised: bool,
-    /// What was found.
-    pub finding: Finding,
-}
-
-/// What a run showed of a property.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// It held, with a note where there is something to say.
-    Held(String),
-    /// It did not.
-    Broken(String),
-    /// The run could not tell.
-    Open(String),
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Nothing is left to happen: no message travels, no timer runs, no request is to come.
-    Quiet,
-    /// The run was stopped in the middle.
-    Stopped,
-    /// The run was given all the time that it could need, without faults, and did not come to rest.
-    OutOfTime,
 }
 
 /// Above this size the happened-before order is not judged: a set of processes must fit a word.
@@ -503,7 +458,10 @@ impl Properties {
             Some(why) => Finding::Open(why.into()),
             None => held(),
         };
-        let unstamped = (self.unstamped_entries == entries).then_some("requests carry no stamps");
+        let unstamped = match (entries, self.unstamped_entries) {
+            (0, _) => Some("nobody entered"),
+            (all, unstamped) => (all == unstamped).then_some("requests carry no stamps"),
+        };
         let uncaused = self.causal.is_none().then_some("judged for one lock and up to 64 processes");
         let solo = |code: &str| {
             broken(code).unwrap_or_else(|| match (self.solo_entries, self.disturbed) {
@@ -549,7 +507,15 @@ impl Properties {
                 self.promises.causal_order,
                 order(&self.causal_inversions, uncaused),
             ),
-            judge("ME6", "no interference by the idle", true, solo("ME6")),
+            judge(
+                "ME6",
+                "no interference by the idle",
+                true,
+                match self.max_delay {
+                    Some(_) => solo("ME6"),
+                    None => Finding::Open("messages may take any time".into()),
+                },
+            ),
             judge("ME7", "no delay when alone", true, solo("ME7")),
         ]
     }
@@ -558,7 +524,14 @@ impl Properties {
 impl<P: Locks> Observer<P> for Properties {
     #[inline(always)]
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
-        let Input::Request(request) = input else { return };
+        let request = match input {
+            Input::Request(request) => request,
+            Input::PeerDown { .. } => {
+                self.disturbed = true;
+                return;
+            }
+            Input::Start | Input::Receive { .. } | Input::Expire(_) | Input::PeerUp { .. } => return,
+        };
         match P::asked(request) {
             (lock, Request::Acquire) => self.acquire(at, process, lock),
             (lock, Request::Release) => {
@@ -623,7 +596,7 @@ impl<P: Locks> Observer<P> for Properties {
     }
 
     #[inline(always)]
-    fn handled(&mut self, _at: &Moment, process: Process, _phase: Phase) {
+    fn handled(&mut self, _at: &Moment, process: Process, _state: &P) {
         let Some(lock) = self.announcing.take() else { return };
         let asking = &mut self.locks[lock].asking[process.index()];
         // Nobody had to be told: the request is known at once.
@@ -639,6 +612,9 @@ impl<P: Locks> Observer<P> for Properties {
 
     fn crash(&mut self, _at: &Moment, process: Process) {
         self.disturbed = true;
+        if let Some(causal) = &mut self.causal {
+            causal.forget(process.index());
+        }
         for watch in &mut self.locks {
             let gone = core::mem::take(&mut watch.asking[process.index()]);
             watch.waiting -= usize::from(gone.waiting);
@@ -646,6 +622,20 @@ impl<P: Locks> Observer<P> for Properties {
                 watch.inside = None;
             }
         }
+    }
+}
+
+impl<P: Locks> Judge<P> for Properties {
+    fn violation(&self) -> Option<&Violation> {
+        Self::violation(self)
+    }
+
+    fn end(&mut self, step: u64, ending: Ending) {
+        Self::end(self, step, ending);
+    }
+
+    fn judgements(&self) -> Vec<Judgement> {
+        Self::judgements(self)
     }
 }
 
@@ -661,6 +651,11 @@ impl Tallied {
 impl Causal {
     fn new(n: usize) -> Self {
         Self { knows: vec![0; n], past: vec![0; n], asked: vec![0; n], carried: Vec::new(), serial: 0 }
+    }
+
+    /// A new life knows nothing of what the old one knew.
+    fn forget(&mut self, place: usize) {
+        (self.knows[place], self.past[place]) = (0, 0);
     }
 
     fn request(&mut self, place: usize) {

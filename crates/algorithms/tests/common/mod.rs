@@ -5,8 +5,8 @@
 #[path = "../../src/testing.rs"]
 pub mod world;
 
-use conclave_algorithms::mutex::{Ending, Event, Load, Locks, Mutex, Properties, Request};
-use conclave_algorithms::{About, Algorithm, Arena, Channels, Settings, Values};
+use conclave_algorithms::mutex::{Event, Load, Locks, Mutex, Properties, Request};
+use conclave_algorithms::{About, Algorithm, Arena, Channels, Ending, Settings, Values};
 use conclave_core::{Members, NodeId};
 use world::{Dice, World};
 

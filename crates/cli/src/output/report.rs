@@ -1,7 +1,7 @@
 //! A run for people: what it cost, what held, what broke.
 
-use conclave_algorithms::mutex::Violation;
-use conclave_sim::{Property, Report, Summary};
+use conclave_algorithms::Violation;
+use conclave_sim::{ElectionReport, LockReport, Part, Property, Report, Summary};
 use conclave_trace::Script;
 use owo_colors::OwoColorize as _;
 
@@ -17,31 +17,27 @@ impl Sheet {
     /// Everything that a report measured.
     pub fn of(report: &Report, nodes: &[conclave_core::NodeId]) -> String {
         let mut sheet = Self::default();
-        let per_entry = report.messages_per_entry.map_or_else(|| "nobody entered".into(), number);
-        sheet.row("messages per entry", per_entry, formula(report));
+        match &report.part {
+            Part::Locks(locks) => {
+                let per_entry = locks.messages_per_entry.map_or_else(|| "nobody entered".into(), number);
+                sheet.row("messages per entry", per_entry, formula(report, locks.entries > 0));
+            }
+            Part::Election(_) => sheet.row("messages", grouped(report.messages), formula(report, true)),
+        }
         for (kind, count) in &report.messages_by_kind {
             sheet.plain(&format!("  {kind}"), grouped(*count));
         }
         sheet.counted("overhead messages", report.overhead_messages);
         sheet.counted("messages lost", report.dropped);
         sheet.counted("messages duplicated", report.duplicated);
-        sheet.plain(
-            "entries",
-            format!("{}, {} of them waited", grouped(report.entries), grouped(report.waited)),
-        );
-        sheet.plain("client delay", times(&report.client_delay));
-        let hops =
-            report.sync_delay_hops.map_or_else(String::new, |hops| format!(", {} mean hops", number(hops)));
-        sheet.plain("sync delay", times(&report.sync_delay) + &hops);
-        sheet.plain("response time", times(&report.response));
-        sheet.plain("overtaking", format!("at most {}", report.max_overtaking));
+        match &report.part {
+            Part::Locks(locks) => sheet.locks(locks),
+            Part::Election(election) => sheet.election(election),
+        }
         let busiest =
             nodes.iter().zip(&report.load_by_process).max_by_key(|(id, load)| (**load, u32::MAX - id.0));
         if let Some((id, load)) = busiest {
             sheet.plain("busiest process", format!("{id}, {} messages in and out", grouped(*load)));
-        }
-        if let Some(throughput) = report.throughput {
-            sheet.plain("throughput", format!("{} entries per virtual second", number(throughput)));
         }
         sheet.plain("virtual time", format!("{} ms, {}", number(report.virtual_time), report.ending));
         sheet.plain("events", format!("{} inputs handled", grouped(report.events)));
@@ -51,6 +47,33 @@ impl Sheet {
             sheet.plain("speed", format!("{speed} messages per real second"));
         }
         sheet.text()
+    }
+
+    fn locks(&mut self, report: &LockReport) {
+        let entries = format!("{}, {} of them waited", grouped(report.entries), grouped(report.waited));
+        self.plain("entries", entries);
+        self.plain("client delay", times(&report.client_delay));
+        let hops =
+            report.sync_delay_hops.map_or_else(String::new, |hops| format!(", {} mean hops", number(hops)));
+        self.plain("sync delay", times(&report.sync_delay) + &hops);
+        self.plain("response time", times(&report.response));
+        self.plain("overtaking", format!("at most {}", report.max_overtaking));
+        if let Some(throughput) = report.throughput {
+            self.plain("throughput", format!("{} entries per virtual second", number(throughput)));
+        }
+    }
+
+    fn election(&mut self, report: &ElectionReport) {
+        let leaders: Vec<_> = report.leaders.iter().map(ToString::to_string).collect();
+        let who = if leaders.is_empty() { "not agreed upon".into() } else { leaders.join(", ") };
+        self.plain(if leaders.len() > 1 { "leaders" } else { "leader" }, who);
+        self.counted("term", report.term);
+        self.plain("elections", grouped(report.elections));
+        let hops = report.turnaround_hops;
+        let turnaround =
+            format!("{} messages in a row, {} ms", grouped(hops.into()), number(report.turnaround));
+        self.plain("turnaround", turnaround);
+        self.plain("disagreement", format!("{} ms", number(report.disagreement)));
     }
 
     fn row(&mut self, label: &str, measured: String, expected: String) {
@@ -87,10 +110,10 @@ impl Sheet {
 }
 
 /// What the literature gives, and whether it agrees.
-fn formula(report: &Report) -> String {
+fn formula(report: &Report, counted: bool) -> String {
     let formula = &report.formula;
     let value = match (formula.exact, formula.high) {
-        _ if report.entries == 0 => String::new(),
+        _ if !counted => String::new(),
         (Some(exact), _) => format!(" = {}", number(exact)),
         (None, Some(high)) => format!(": {} to {}", number(formula.low), number(high)),
         (None, None) => format!(": at least {}", number(formula.low)),

@@ -98,6 +98,24 @@ fn a_recorded_run_comes_out_the_same() {
     }
 }
 
+/// A pause excuses from the order of arrival; a repetition knows nothing of it and must not judge anew.
+#[test]
+fn pauses_and_cuts_are_not_held_against_a_recorded_run() {
+    let desk = Desk::new();
+    for options in
+        ["central -n 3 --entries 2 --pause 1@5..60", "central -n 3 --entries 2 --partition 1/2@5..60:hold"]
+    {
+        trace(&desk, options);
+        let ran = conclave(&words("replay", &desk.path("run.jsonl"))).ends(0);
+        assert!(ran.out.contains("not judged again") && ran.out.contains("came out the same"), "{}", ran.out);
+        let report = conclave(&words("replay --json", &desk.path("run.jsonl"))).ends(0).json();
+        assert!(report.get("properties").is_none() && report.get("violation").is_none(), "{report}");
+    }
+    trace(&desk, "ricart-agrawala -n 2 --entries 1 --mutant no-tie-break --pause 1@1..2");
+    let report = conclave(&words("replay --json", &desk.path("run.jsonl"))).ends(1).json();
+    assert_eq!(report["violation"]["property"], "ME1");
+}
+
 #[test]
 fn a_recorded_run_is_drawn_again_just_as_it_was() {
     let desk = Desk::new();

@@ -11,7 +11,7 @@
 //!
 //! deliver p1 => p2
 //! ---
-//! p2 => p1 Reply{1,0}
+//! p2 => p1 Reply{1,1,0}
 //! ```
 //!
 //! Blocks are separated by blank lines. A block has comments, commands, a line `---`, and the recorded output up to the

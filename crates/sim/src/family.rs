@@ -1,0 +1,225 @@
+//! What a driver must know of a family of algorithms to talk to them, to judge them and to write down what they say.
+
+use core::marker::PhantomData;
+
+use conclave_algorithms::election::{self, Election};
+use conclave_algorithms::mutex::{self, Locks, Mutex};
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{Algorithm, Arena, Channels, Judge, Named, NamedConfig, SettingError, Settings};
+use conclave_core::{Members, Protocol};
+use conclave_trace::{Header, Setup};
+
+use crate::script::PlayError;
+
+/// A family of algorithms, seen from a driver.
+pub trait Family {
+    /// The protocols of the family.
+    type Protocol: Protocol;
+    /// What judges them.
+    type Judge: Judge<Self::Protocol> + Clone;
+
+    /// The request that a script means by a word, for this lock.
+    fn read(word: &str, lock: usize) -> Option<RequestOf<Self>>;
+
+    /// A request as scripts and traces write it, and the lock that it is for.
+    fn write(request: &RequestOf<Self>) -> (&'static str, usize);
+
+    /// An event as traces write it.
+    fn told(event: &EventOf<Self>) -> Told;
+}
+
+/// The requests of a family.
+pub type RequestOf<F> = <<F as Family>::Protocol as Protocol>::Request;
+/// The events of a family.
+pub type EventOf<F> = <<F as Family>::Protocol as Protocol>::Event;
+
+/// An event in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// What was told: `granted`, `elected p3`.
+    pub event: String,
+    /// The proof that came with it, if any.
+    pub fence: String,
+    /// About which lock.
+    pub lock: usize,
+}
+
+/// In one line, as a script has it.
+impl core::fmt::Display for Told {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.event)?;
+        if self.lock > 0 {
+            write!(f, " lock {}", self.lock)?;
+        }
+        if self.fence.is_empty() { Ok(()) } else { write!(f, " {}", self.fence) }
+    }
+}
+
+/// Mutual exclusion, on one lock or several.
+pub struct Locking<L>(PhantomData<L>);
+
+impl<L: Locks> Family for Locking<L> {
+    type Protocol = L;
+    type Judge = mutex::Properties;
+
+    fn read(word: &str, lock: usize) -> Option<L::Request> {
+        let request = match word {
+            "acquire" => mutex::Request::Acquire,
+            "release" => mutex::Request::Release,
+            "cancel" => mutex::Request::Cancel,
+            _ => return None,
+        };
+        Some(L::ask(lock, request))
+    }
+
+    fn write(request: &L::Request) -> (&'static str, usize) {
+        let (lock, request) = L::asked(request);
+        (lock_word(request), lock)
+    }
+
+    fn told(event: &L::Event) -> Told {
+        match L::told(event) {
+            (lock, mutex::Event::Granted { fence }) => {
+                Told { event: "granted".into(), fence: fence.to_string(), lock }
+            }
+            (lock, mutex::Event::Refused(request)) => {
+                Told { event: format!("refused {}", lock_word(*request)), fence: String::new(), lock }
+            }
+        }
+    }
+}
+
+fn lock_word(request: mutex::Request) -> &'static str {
+    match request {
+        mutex::Request::Acquire => "acquire",
+        mutex::Request::Release => "release",
+        mutex::Request::Cancel => "cancel",
+    }
+}
+
+/// Elections.
+pub struct Electing<A>(PhantomData<A>);
+
+impl<A: Election> Family for Electing<A> {
+    type Protocol = A;
+    type Judge = election::Properties<A>;
+
+    fn read(word: &str, _lock: usize) -> Option<election::Request> {
+        match word {
+            "start" => Some(election::Request::Start),
+            "retire" => Some(election::Request::Retire),
+            _ => None,
+        }
+    }
+
+    fn write(request: &election::Request) -> (&'static str, usize) {
+        match request {
+            election::Request::Start => ("start", 0),
+            election::Request::Retire => ("retire", 0),
+        }
+    }
+
+    fn told(event: &election::Event) -> Told {
+        let election::Event::Elected { leaders, term } = event;
+        let mut event = String::from("elected");
+        for (place, leader) in leaders.iter().enumerate() {
+            event.push_str(if place == 0 { " " } else { "," });
+            event.push_str(&leader.to_string());
+        }
+        if *term > 0 {
+            event.push_str(&format!(" term {term}"));
+        }
+        Told { event, ..Told::default() }
+    }
+}
+
+/// The name of a timer, as scripts and traces write it: in one word.
+pub(crate) fn timer_word<T: core::fmt::Debug>(timer: &T) -> String {
+    format!("{timer:?}").replace(' ', "")
+}
+
+/// Everything that a stage for an algorithm needs.
+pub struct Cast<F: Family> {
+    /// Who plays.
+    pub members: Members,
+    /// The settings of the algorithm.
+    pub config: <F::Protocol as Protocol>::Config,
+    /// Whether channels keep their order.
+    pub fifo: bool,
+    /// Who judges.
+    pub judge: F::Judge,
+    /// What a trace of it says at its top.
+    pub header: Header,
+}
+
+impl<F: Family> Cast<F> {
+    /// The same once more.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self {
+            members: self.members.clone(),
+            config: self.config.clone(),
+            fifo: self.fifo,
+            judge: self.judge.clone(),
+            header: self.header.clone(),
+        }
+    }
+}
+
+/// Something to be done with a cast, whatever the family.
+pub trait WithCast {
+    /// What comes of it.
+    type Output;
+
+    /// Called with the cast.
+    fn with<F: Family>(self, cast: Cast<F>) -> Self::Output;
+}
+
+/// Finds the algorithm of a setup and hands over the cast for it.
+///
+/// # Errors
+/// If there is no such algorithm, or it cannot be set up so.
+pub fn cast<W: WithCast>(setup: &Setup, user: W) -> Result<W::Output, PlayError> {
+    let found = registry::visit(&setup.algorithm, Caster { setup, user });
+    Ok(found.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
+}
+
+struct Caster<'a, W> {
+    setup: &'a Setup,
+    user: W,
+}
+
+impl<W: WithCast> Visitor for Caster<'_, W> {
+    type Output = Result<W::Output, SettingError>;
+
+    fn mutex<A: Mutex>(self) -> Self::Output {
+        let (members, config, header) = prepare::<A>(self.setup)?;
+        let fifo = header.channels == Channels::Fifo.name();
+        let judge = mutex::Properties::new::<A>(&config, &members, self.setup.locks, None);
+        if self.setup.locks == 1 {
+            return Ok(self.user.with(Cast::<Locking<A>> { members, config, fifo, judge, header }));
+        }
+        let config = NamedConfig::new(config);
+        Ok(self.user.with(Cast::<Locking<Named<A>>> { members, config, fifo, judge, header }))
+    }
+
+    fn election<A: Election>(self) -> Self::Output {
+        let (members, config, header) = prepare::<A>(self.setup)?;
+        let fifo = header.channels == Channels::Fifo.name();
+        let judge = election::Properties::new(&config, &members);
+        Ok(self.user.with(Cast::<Electing<A>> { members, config, fifo, judge, header }))
+    }
+}
+
+fn prepare<A: Algorithm>(setup: &Setup) -> Result<(Members, A::Config, Header), SettingError> {
+    let settings = settings_of::<A>(setup)?;
+    let members = Members::listed(setup.nodes.clone());
+    let config = A::configure(&settings, &members)?;
+    Ok((members, config, setup.to_header(A::ABOUT.channels.name())))
+}
+
+/// The settings of a setup, held against what the algorithm declares.
+pub(crate) fn settings_of<A: Algorithm>(setup: &Setup) -> Result<Settings, SettingError> {
+    let given = setup.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, setup.mutant.as_deref())
+}

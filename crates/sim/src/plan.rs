@@ -1,0 +1,119 @@
+//! What shall be simulated.
+
+use conclave_algorithms::Channels;
+use conclave_algorithms::mutex::Load;
+use conclave_core::{Members, NodeId};
+
+use crate::faults::Faults;
+use crate::span::Span;
+use crate::timed::Network;
+
+/// What shall be simulated.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Who takes part.
+    pub members: Members,
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// Entries of each process into each lock.
+    pub entries: u64,
+    /// How many locks there are.
+    pub locks: usize,
+    /// How hard the processes press.
+    pub load: Load,
+    /// How long an application thinks between an exit and its next request; the mean distance of requests under an
+    /// open load.
+    pub think: Option<Span>,
+    /// How long it stays inside.
+    pub hold: Option<Span>,
+    /// How long messages travel.
+    pub delay: Span,
+    /// Other delays for single links, by places: from, to.
+    pub links: Vec<(usize, usize, Span)>,
+    /// Another channel order than the algorithm asks for.
+    pub channels: Option<Channels>,
+    /// The longest delay that the processes may rely on, where the delays themselves have no bound.
+    pub t_trans: Option<u64>,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// When to give up, where the default does not suit.
+    pub patience: Option<u64>,
+    /// The largest number of inputs.
+    pub max_events: u64,
+    /// In an election: who is asked to start it, and when.
+    pub starts: Vec<(u64, Starter)>,
+    /// In an election: who retires, and when.
+    pub retires: Vec<(u64, NodeId)>,
+}
+
+/// Who starts an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// This process.
+    One(NodeId),
+    /// The process with the lowest id.
+    Lowest,
+    /// Everyone.
+    All,
+}
+
+impl Plan {
+    /// A run of this many processes with everything else as usual.
+    #[must_use]
+    pub fn new(members: Members) -> Self {
+        Self {
+            members,
+            seed: 1,
+            entries: 3,
+            locks: 1,
+            load: Load::Saturated,
+            think: None,
+            hold: None,
+            delay: Span::Uniform(1_000, 10_000),
+            links: Vec::new(),
+            channels: None,
+            t_trans: None,
+            faults: Faults::default(),
+            patience: None,
+            max_events: u64::MAX,
+            starts: vec![(0, Starter::Lowest)],
+            retires: Vec::new(),
+        }
+    }
+
+    /// The longest delay, or what stands for it where delays have no bound.
+    pub(crate) fn longest_delay(&self) -> u64 {
+        let network = self.network(true);
+        self.t_trans.or(network.max_delay()).unwrap_or_else(|| self.delay.mean().saturating_mul(10)).max(1)
+    }
+
+    pub(crate) fn network(&self, fifo: bool) -> Network {
+        Network { delay: self.delay, links: self.links.clone(), fifo }
+    }
+
+    /// A saturated load holds at least as long as the slowest message travels: everyone's request is known by then.
+    pub(crate) fn hold(&self) -> Span {
+        self.hold.unwrap_or(Span::Constant(self.longest_delay()))
+    }
+
+    pub(crate) fn think(&self) -> Span {
+        let crowd = self.longest_delay().saturating_mul(4 * self.members.len() as u64);
+        self.think.unwrap_or(match self.load {
+            Load::Open => Span::Exponential(crowd),
+            Load::Light | Load::Saturated => Span::Constant(0),
+        })
+    }
+
+    /// Long enough for everyone to enter many times over.
+    pub(crate) fn patience(&self) -> u64 {
+        let turn = self.longest_delay() + self.hold().mean() + self.think().mean();
+        self.patience.unwrap_or_else(|| turn.saturating_mul(200 + 20 * self.members.len() as u64))
+    }
+
+    /// Whether single processes are named anywhere: then a run with fewer of them is another run.
+    pub(crate) fn names_processes(&self) -> bool {
+        let starter = |(_, starter): &(u64, Starter)| matches!(starter, Starter::One(_));
+        let faults = self.faults.named().next().is_some();
+        faults || !self.links.is_empty() || !self.retires.is_empty() || self.starts.iter().any(starter)
+    }
+}

@@ -1,0 +1,174 @@
+//! A simulated run, from plan to report.
+
+use conclave_algorithms::election::Election;
+use conclave_algorithms::mutex::Mutex;
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{Ending, Judge, SettingError, Violation};
+use conclave_core::{Observer, Protocol, Timing};
+use conclave_trace::{Setup, Trace};
+
+use crate::digest::Digest;
+use crate::electing;
+use crate::family::{Cast, Family, settings_of};
+use crate::locking;
+use crate::metrics::Traffic;
+use crate::plan::Plan;
+use crate::recorder::Recorder;
+use crate::report::Report;
+use crate::script::{PlayError, append_violation};
+use crate::timed::{Limits, Rest, Run, Scene};
+use crate::workload::Workload;
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What it cost and what held.
+    pub report: Report,
+    /// The promise that it broke, if it did.
+    pub violation: Option<Violation>,
+    /// What happened, if it was recorded.
+    pub trace: Option<Trace>,
+}
+
+/// Simulates a run of the algorithm, settings and mutant that a setup names.
+///
+/// # Errors
+/// If there is no such algorithm, or it cannot be set up so.
+pub fn simulate_setup(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcome, PlayError> {
+    let outcome = registry::visit(&setup.algorithm, Starter { setup, plan, record });
+    Ok(outcome.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
+}
+
+/// About how many messages a run takes, as far as a formula tells.
+///
+/// # Errors
+/// If there is no such algorithm, or it cannot be set up so: the way to ask beforehand.
+pub fn expected_messages(setup: &Setup, plan: &Plan) -> Result<u64, PlayError> {
+    struct Estimate<'a>(&'a Setup, &'a Plan);
+    impl Visitor for Estimate<'_> {
+        type Output = Result<u64, SettingError>;
+
+        fn mutex<A: Mutex>(self) -> Self::Output {
+            let Self(setup, plan) = self;
+            let config = A::configure(&settings_of::<A>(setup)?, &plan.members)?;
+            Ok(locking::expected_messages::<A>(&config, plan))
+        }
+
+        fn election<A: Election>(self) -> Self::Output {
+            let Self(setup, plan) = self;
+            let config = A::configure(&settings_of::<A>(setup)?, &plan.members)?;
+            Ok(electing::expected_messages::<A>(&config, plan))
+        }
+    }
+    let messages = registry::visit(&setup.algorithm, Estimate(setup, plan));
+    Ok(messages.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
+}
+
+struct Starter<'a> {
+    setup: &'a Setup,
+    plan: &'a Plan,
+    record: bool,
+}
+
+impl Visitor for Starter<'_> {
+    type Output = Result<Outcome, SettingError>;
+
+    fn mutex<A: Mutex>(self) -> Self::Output {
+        let config = A::configure(&settings_of::<A>(self.setup)?, &self.plan.members)?;
+        let header = self.setup.to_header(A::ABOUT.channels.name());
+        Ok(locking::simulate::<A>(&config, self.plan, header, self.record))
+    }
+
+    fn election<A: Election>(self) -> Self::Output {
+        let settings = settings_of::<A>(self.setup)?;
+        let plan = electing::in_ring_order(self.plan, &settings);
+        let config = A::configure(&settings, &plan.members)?;
+        let header = self.setup.to_header(A::ABOUT.channels.name());
+        Ok(electing::simulate::<A>(&config, &plan, header, self.record))
+    }
+}
+
+/// A run that has come to its end, before anything is made of it.
+pub(crate) struct Finished<F: Family, M> {
+    pub rest: Rest,
+    pub judge: F::Judge,
+    pub metrics: M,
+    pub traffic: Traffic,
+    pub digest: u64,
+    pub virtual_time: u64,
+    pub wall_seconds: f64,
+    pub trace: Option<Trace>,
+}
+
+/// Runs to the end, or to the first broken promise.
+pub(crate) fn drive<F: Family, W: Workload<F::Protocol>, M: Observer<F::Protocol>>(
+    cast: Cast<F>,
+    plan: &Plan,
+    workload: W,
+    metrics: M,
+    record: bool,
+) -> Finished<F, M> {
+    let Cast { members, config, fifo, judge, mut header } = cast;
+    header.seed = Some(plan.seed);
+    header.nodes = members.iter().collect();
+    let traffic = Traffic::new(members.len());
+    let scene = Scene::<F::Protocol> {
+        members,
+        config,
+        timing: Timing {
+            transmission: core::time::Duration::from_micros(plan.longest_delay()),
+            ..Timing::default()
+        },
+        network: plan.network(fifo),
+        faults: plan.faults.clone(),
+        limits: Limits { patience: plan.patience(), events: plan.max_events },
+        seed: plan.seed,
+    };
+    let mut run = Run::new(scene, workload);
+    let watch = ((judge, metrics), (traffic, Digest::new()));
+    let begin = std::time::Instant::now();
+    let (rest, ((mut judge, metrics), (traffic, digest)), recorder) = if record {
+        let (rest, (watch, recorder)) = finish::<F, _, _, _>(&mut run, (watch, Recorder::new()));
+        (rest, watch, Some(recorder))
+    } else {
+        let (rest, (watch, ())) = finish::<F, _, _, _>(&mut run, (watch, ()));
+        (rest, watch, None)
+    };
+    let wall_seconds = begin.elapsed().as_secs_f64();
+    judge.end(run.world().steps(), ending(rest));
+    let trace = recorder.map(|recorder| {
+        let mut trace = recorder.trace::<F>(header);
+        if let Some(violation) = judge.violation() {
+            append_violation(&mut trace, violation);
+        }
+        trace
+    });
+    let (digest, virtual_time) = (digest.value(), run.world().time);
+    Finished { rest, judge, metrics, traffic, digest, virtual_time, wall_seconds, trace }
+}
+
+/// Everyone who watches a run: judge, metrics of the family, traffic, digest, recorder.
+type Watch<F, M, R> = (((<F as Family>::Judge, M), (Traffic, Digest)), R);
+
+fn finish<F, W, M, R>(run: &mut Run<F::Protocol, W>, mut watch: Watch<F, M, R>) -> (Rest, Watch<F, M, R>)
+where
+    F: Family,
+    W: Workload<F::Protocol>,
+    M: Observer<F::Protocol>,
+    R: Observer<F::Protocol>,
+{
+    let rest = run.go(&mut watch, |(((judge, _), _), _)| is_broken::<F::Protocol, _>(judge));
+    (rest, watch)
+}
+
+fn is_broken<P: Protocol, J: Judge<P>>(judge: &J) -> bool {
+    judge.violation().is_some()
+}
+
+fn ending(rest: Rest) -> Ending {
+    match rest {
+        Rest::Done | Rest::Stuck => Ending::Quiet,
+        Rest::OutOfPatience => Ending::OutOfTime,
+        Rest::OutOfEvents | Rest::Stopped => Ending::Stopped,
+    }
+}

@@ -15,15 +15,18 @@ mod about;
 pub mod election;
 mod formula;
 mod judge;
+mod led;
 pub mod mutex;
 mod named;
 pub mod registry;
 mod settings;
 #[cfg(test)]
 mod testing;
+pub mod workers;
 
 pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology};
 pub use formula::Formula;
 pub use judge::{Ending, Finding, Judge, Judgement, Violation};
+pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use crate::election::Election;
+use crate::election::{self, Election};
 use crate::mutex::{self, Mutex};
 use crate::{About, Algorithm};
 
@@ -49,6 +49,14 @@ registry! {
         mutex::CarvalhoRoucairol,
         mutex::Maekawa,
         mutex::Majority,
+    }
+    election {
+        election::Bully,
+        election::ChangRoberts,
+        election::RingActiveList,
+        election::RingList,
+        election::RingKLeaders,
+        election::RingBallot,
     }
 }
 

@@ -110,10 +110,12 @@ impl Settings {
         let mut values: BTreeMap<_, _> =
             about.settings.iter().map(|s| (s.key, s.default.to_string())).collect();
         for (key, value) in given {
+            // People write skip_known_dead where the key is skip-known-dead.
+            let key = key.replace('_', "-");
             let setting =
                 about.settings.iter().find(|s| s.key == key).ok_or_else(|| SettingError::UnknownKey {
                     algorithm: about.name,
-                    key: key.to_string(),
+                    key: key.clone(),
                     known: listed(about.settings.iter().map(|s| s.key)),
                 })?;
             setting.check(value)?;

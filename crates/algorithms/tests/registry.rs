@@ -13,8 +13,20 @@ use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
 use conclave_core::Members;
 
-const NAMES: [&str; 6] =
-    ["central", "lamport", "ricart-agrawala", "carvalho-roucairol", "maekawa", "majority"];
+const NAMES: [&str; 12] = [
+    "central",
+    "lamport",
+    "ricart-agrawala",
+    "carvalho-roucairol",
+    "maekawa",
+    "majority",
+    "bully",
+    "chang-roberts",
+    "ring-active-list",
+    "ring-list",
+    "ring-k-leaders",
+    "ring-ballot",
+];
 
 #[test]
 fn every_algorithm_is_there_once() {

@@ -310,7 +310,7 @@ pub struct Link {
 /// A run has no more processes, and ids are not larger: what is kept about them grows with the largest.
 const MOST_PROCESSES: u64 = 1_000_000;
 /// More named locks than anyone looks at.
-const MOST_LOCKS: u64 = 10_000;
+const MOST_LOCKS: u64 = 4_096;
 
 /// A whole number within bounds, or the sentence that says why not.
 fn whole(text: &str, what: &str, low: (u64, &str), high: (u64, &str)) -> Result<u64, String> {
@@ -370,7 +370,7 @@ fn parse_one_call(text: &str) -> Result<Call, String> {
 
 fn parse_locks(text: &str) -> Result<usize, String> {
     let low = (1, "there is at least 1 lock");
-    whole(text, "a number of locks", low, (MOST_LOCKS, "there are at most 10000 locks"))
+    whole(text, "a number of locks", low, (MOST_LOCKS, "there are at most 4096 locks"))
         .map(|locks| locks as usize)
 }
 

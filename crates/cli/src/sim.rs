@@ -238,7 +238,7 @@ impl Job<'_> {
     }
 
     fn single(&self) -> Result<Verdict, Failure> {
-        let draws = draws(self.output(), &self.plan);
+        let draws = draws(self.output(), self.about, &self.plan);
         let progress = Progress::start(|passed| format!("simulating, {} s", passed.as_secs()));
         let outcome = self.simulate(&self.plan, draws || self.output().wants_files())?;
         drop(progress);
@@ -478,11 +478,15 @@ fn verdict(outcome: &Outcome) -> Verdict {
 }
 
 /// Whether a run is drawn: always, never, or if it is small enough to be looked at.
-fn draws(output: &OutputArgs, plan: &Plan) -> bool {
+fn draws(output: &OutputArgs, about: &About, plan: &Plan) -> bool {
     const FEW_PROCESSES: usize = 8;
     const FEW_ENTRIES: u64 = 12;
     let n = plan.members.len();
-    let small = n <= FEW_PROCESSES && n as u64 * plan.locks as u64 * plan.entries <= FEW_ENTRIES;
+    let few = match about.family {
+        Family::Mutex => n as u64 * plan.locks as u64 * plan.entries <= FEW_ENTRIES,
+        Family::Election => true,
+    };
+    let small = n <= FEW_PROCESSES && few;
     !output.json
         && match output.diagram {
             DiagramArg::Always => true,

@@ -35,4 +35,11 @@ impl Phase {
     pub const FOLLOWING: Self = Self { name: "following", band: Band::Quiet };
     /// The process leads.
     pub const LEADING: Self = Self { name: "leading", band: Band::Holding };
+
+    /// The phase of this name; a record of a run has only the name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [Self::IDLE, Self::WAITING, Self::HOLDING, Self::ELECTING, Self::FOLLOWING, Self::LEADING];
+        all.into_iter().find(|phase| phase.name == name)
+    }
 }

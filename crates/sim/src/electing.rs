@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use conclave_algorithms::election::{self, Election, Properties, RING, Request, Tally};
 use conclave_algorithms::{Channels, Judge, Settings};
-use conclave_core::{Incarnation, Input, Members, Moment, NodeId, Observer, Process};
+use conclave_core::{Incarnation, Input, Members, Moment, NodeId, Observer, Process, Transit};
 use conclave_trace::Header;
 
 use crate::family::{Cast, Electing};
@@ -14,9 +14,11 @@ use crate::rng::Rng;
 use crate::run::{Outcome, drive};
 use crate::workload::Calls;
 
-/// The plan with its members in the order that the settings ask for.
-pub(crate) fn in_ring_order(plan: &Plan, settings: &Settings) -> Plan {
+/// The plan with its members in the order that the settings ask for, and with an end to faults by chance.
+pub(crate) fn completed(plan: &Plan, settings: &Settings) -> Plan {
     let mut plan = plan.clone();
+    // Applications of an election ask once; if chance never stopped, neither would the elections.
+    plan.faults.until = plan.faults.until.or(Some(100 * plan.longest_delay()));
     if settings.iter().any(|(key, value)| key == RING.key && value == "random") {
         let mut ring: Vec<NodeId> = plan.members.iter().collect();
         let mut rng = Rng::new(plan.seed, stream::RING);
@@ -110,6 +112,8 @@ struct Course {
     last_told: u64,
     term: u64,
     hops: u32,
+    /// Down now.
+    down: BTreeSet<NodeId>,
     /// Down since before the beginning.
     absent: BTreeSet<NodeId>,
     /// Crashed when all was over, and perhaps came back.
@@ -128,6 +132,7 @@ impl Course {
             last_told: 0,
             term: 0,
             hops: 0,
+            down: BTreeSet::new(),
             absent: BTreeSet::new(),
             crashed: None,
             recovered: None,
@@ -144,17 +149,16 @@ impl Course {
 impl<A: Election> Observer<A> for Course {
     #[inline]
     fn input(&mut self, at: &Moment, process: Process, input: &Input<A>) {
+        self.hops = self.hops.max(at.chain.hops);
         match input {
             Input::Request(Request::Start) => {
                 self.began.get_or_insert(at.time);
                 self.starters.insert(process.id);
+                self.roots.insert(at.chain.root);
             }
             Input::Request(Request::Retire) => self.disturbed = true,
-            Input::Start
-            | Input::Receive { .. }
-            | Input::Expire(_)
-            | Input::PeerDown { .. }
-            | Input::PeerUp { .. } => {}
+            Input::PeerDown { peer, .. } => self.disturbed |= !self.down.contains(peer),
+            Input::Start | Input::Receive { .. } | Input::Expire(_) | Input::PeerUp { .. } => {}
         }
     }
 
@@ -162,7 +166,6 @@ impl<A: Election> Observer<A> for Course {
         let election::Event::Elected { term, .. } = event;
         self.term = self.term.max(*term);
         self.last_told = at.time;
-        self.hops = self.hops.max(at.chain.hops);
     }
 
     #[inline]
@@ -175,7 +178,12 @@ impl<A: Election> Observer<A> for Course {
         }
     }
 
+    fn drop(&mut self, _at: &Moment, transit: &Transit, _message: &A::Message) {
+        self.disturbed |= !self.down.contains(&transit.to.id);
+    }
+
     fn crash(&mut self, _at: &Moment, process: Process) {
+        self.down.insert(process.id);
         let quiet = !self.participating.iter().any(|participates| *participates);
         self.participating[process.index()] = false;
         match (self.began, self.crashed) {
@@ -188,6 +196,7 @@ impl<A: Election> Observer<A> for Course {
     }
 
     fn restart(&mut self, _at: &Moment, process: Process, _life: Incarnation, _durable: bool) {
+        self.down.remove(&process.id);
         if self.crashed == Some(process.id) && self.recovered.is_none() {
             self.recovered = Some(process.id);
         } else {

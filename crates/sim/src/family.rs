@@ -204,6 +204,9 @@ impl<W: WithCast> Visitor for Caster<'_, W> {
     }
 
     fn election<A: Election>(self) -> Self::Output {
+        if self.setup.locks > 1 {
+            return Err(SettingError::Unfit("an election has no locks".into()));
+        }
         let (members, config, header) = prepare::<A>(self.setup)?;
         let fifo = header.channels == Channels::Fifo.name();
         let judge = election::Properties::new(&config, &members);

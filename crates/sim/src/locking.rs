@@ -7,7 +7,7 @@ use conclave_trace::Header;
 use crate::family::{Cast, Locking};
 use crate::metrics::EntryTimes;
 use crate::plan::Plan;
-use crate::report::{Facts, LockReport, Part, PerUnit};
+use crate::report::{Facts, LockReport, MOST_LISTED, Part, PerUnit};
 use crate::run::{Outcome, drive};
 use crate::workload::Entries;
 
@@ -18,9 +18,9 @@ pub fn simulate<A: Mutex>(config: &A::Config, plan: &Plan, mut header: Header, r
     header.channels = if fifo { Channels::Fifo } else { Channels::Any }.name().into();
     header.locks = plan.locks;
     if plan.locks > 1 {
-        return run::<A, Named<A>>(config, NamedConfig::new(config.clone()), plan, header, fifo, record);
+        return run::<A, Named<A>>(config, NamedConfig::new(config.clone()), plan, &header, fifo, record);
     }
-    run::<A, A>(config, config.clone(), plan, header, fifo, record)
+    run::<A, A>(config, config.clone(), plan, &header, fifo, record)
 }
 
 /// About how many messages a run takes.
@@ -35,7 +35,7 @@ fn run<A: Mutex, L: Locks>(
     config: &A::Config,
     locks: L::Config,
     plan: &Plan,
-    header: Header,
+    header: &Header,
     fifo: bool,
     record: bool,
 ) -> Outcome {
@@ -65,7 +65,7 @@ fn run<A: Mutex, L: Locks>(
         load: crate::report::load_word(plan.load),
         entries: total,
         waited: waited.iter().sum(),
-        entries_by_process: entries,
+        entries_by_process: if n <= MOST_LISTED { entries } else { Vec::new() },
         messages_per_entry: (total > 0).then(|| round(finished.traffic.messages() as f64 / total as f64)),
         client_delay: times.client_delay.into(),
         sync_delay: times.sync_delay.into(),
@@ -76,7 +76,7 @@ fn run<A: Mutex, L: Locks>(
     };
     let comparable = total > 0 && plan.faults.is_empty();
     let judgements = judge.judgements();
-    let facts = Facts { header: &header, plan, formula, unit: PerUnit(total), comparable, judgements };
+    let facts = Facts { header, plan, formula, unit: PerUnit(total), comparable, judgements };
     let report = facts.report(&finished, Part::Locks(part));
     Outcome { report, violation: finished.judge.violation().cloned(), trace: finished.trace }
 }

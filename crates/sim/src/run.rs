@@ -81,7 +81,7 @@ impl Visitor for Starter<'_> {
 
     fn election<A: Election>(self) -> Self::Output {
         let settings = settings_of::<A>(self.setup)?;
-        let plan = electing::in_ring_order(self.plan, &settings);
+        let plan = electing::completed(self.plan, &settings);
         let config = A::configure(&settings, &plan.members)?;
         let header = self.setup.to_header(A::ABOUT.channels.name());
         Ok(electing::simulate::<A>(&config, &plan, header, self.record))

@@ -116,6 +116,11 @@ enum Happening<P: Protocol> {
 }
 
 impl<P: Protocol> Happening<P> {
+    /// Whether it is what a failure detector says.
+    fn is_report(&self) -> bool {
+        matches!(self, Self::Down { .. } | Self::Up { .. })
+    }
+
     /// Whether it comes from the list of faults.
     fn is_planned(&self) -> bool {
         match self {
@@ -147,6 +152,8 @@ struct Clockwork<P: Protocol, W> {
     asks: usize,
     /// How many planned faults are in the queue.
     planned: usize,
+    /// How many reports of failure detectors are in the queue.
+    reports: usize,
     network: Network,
     last: LastArrivals,
     rng: Rng,
@@ -193,6 +200,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             free: Vec::new(),
             asks: 0,
             planned: 0,
+            reports: 0,
             last: LastArrivals::new(if network.fifo { n } else { 0 }),
             network,
             rng: Rng::new(seed, stream::NETWORK),
@@ -261,7 +269,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             if self.world.travelling() == 0 && clockwork.asks == 0 {
                 clockwork.workload.quiet(&mut clockwork.agenda);
                 clockwork.enter_asks(&self.world);
-                let idle = clockwork.asks == 0 && clockwork.armed == 0 && clockwork.planned == 0;
+                let idle = clockwork.asks == 0 && clockwork.armed == 0 && clockwork.is_all_told();
                 if idle && clockwork.workload.is_done() {
                     return Rest::Done;
                 }
@@ -316,6 +324,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         }
         self.clockwork.free.push(slot as u32);
         self.clockwork.planned -= usize::from(happening.is_planned());
+        self.clockwork.reports -= usize::from(happening.is_report());
         match happening {
             Happening::Ask { process, life, request } => self.ask(process, life, &request, watch),
             Happening::Expire { process, token } => {
@@ -400,6 +409,13 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         let clockwork = &mut self.clockwork;
         clockwork.last_progress = clockwork.now;
         clockwork.workload.restarted(who, &mut clockwork.agenda);
+        if let Some(latency) = clockwork.faults.detector.latency() {
+            for peer in (0..self.world.members().len()).filter(|peer| !self.world.is_up(*peer)) {
+                let when = clockwork.now + latency.draw(&mut clockwork.rng);
+                let life = self.world.life(peer);
+                clockwork.schedule(when, Class::Later, Happening::Down { at: process, peer, life });
+            }
+        }
         for at in (0..self.world.members().len()).filter(|at| *at != process) {
             let latency = clockwork.faults.detector.latency().unwrap_or(Span::Constant(0));
             let when = clockwork.now + latency.draw(&mut clockwork.rng);
@@ -489,6 +505,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
 
 impl<P: Protocol, W> Clockwork<P, W> {
     fn schedule(&mut self, time: u64, class: Class, happening: Happening<P>) {
+        self.reports += usize::from(happening.is_report());
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.happenings[slot as usize] = Some(happening);
@@ -542,6 +559,14 @@ impl<P: Protocol, W> Clockwork<P, W> {
     }
 
     #[inline(always)]
+    /// Whether no fault and no report of one is still to come, as far as that can be waited for: a detector that errs
+    /// goes on until it is stopped.
+    fn is_all_told(&self) -> bool {
+        let errs = self.faulty && matches!(self.faults.detector, Detector::Wrong { .. });
+        let stops = self.faults.until.is_some() && self.chance_rules();
+        self.planned == 0 && if errs { !stops } else { self.reports == 0 }
+    }
+
     fn chance_rules(&self) -> bool {
         self.faulty && self.faults.until.is_none_or(|until| self.now < until)
     }

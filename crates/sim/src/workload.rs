@@ -58,6 +58,10 @@ pub struct Entries {
     n: usize,
     /// By process and lock.
     users: Vec<User>,
+    /// Under a light load: the users that are idle and have entries left.
+    ready: Vec<usize>,
+    /// How many users ask, wait or are inside.
+    busy: usize,
     /// How many entries are not over yet.
     open: u64,
 }
@@ -90,7 +94,16 @@ impl Entries {
     #[must_use]
     pub fn new(n: usize, locks: usize, entries: u64, load: Load, think: Span, hold: Span) -> Self {
         let user = User { left: entries, arrival: 0, state: Using::Idle };
-        Self { load, think, hold, n, users: vec![user; n * locks], open: entries * (n * locks) as u64 }
+        Self {
+            load,
+            think,
+            hold,
+            n,
+            users: vec![user; n * locks],
+            ready: Vec::new(),
+            busy: 0,
+            open: entries * (n * locks) as u64,
+        }
     }
 
     fn place(&self, process: usize, lock: usize) -> usize {
@@ -103,6 +116,7 @@ impl Entries {
         debug_assert!(user.state == Using::Idle, "a user asks for one entry at a time");
         user.left -= 1;
         user.state = Using::Planned;
+        self.busy += 1;
         agenda.ask_after(after, place % self.n, P::ask(place / self.n, mutex::Request::Acquire));
     }
 
@@ -112,7 +126,7 @@ impl Entries {
         }
         let think = self.think.draw(&mut agenda.rng);
         match self.load {
-            Load::Light => {}
+            Load::Light => self.ready.push(place),
             Load::Saturated => self.ask(place, think, agenda),
             Load::Open => {
                 let user = &mut self.users[place];
@@ -159,6 +173,7 @@ impl<P: Locks> Workload<P> for Entries {
             (mutex::Request::Release, Using::Inside) => {
                 user.state = Using::Idle;
                 self.open -= 1;
+                self.busy -= 1;
                 self.next(place, agenda);
             }
             _ => {}
@@ -166,25 +181,21 @@ impl<P: Locks> Workload<P> for Entries {
     }
 
     fn quiet(&mut self, agenda: &mut Agenda<P>) {
-        let busy = self.users.iter().any(|user| !matches!(user.state, Using::Idle | Using::Down));
-        if self.load != Load::Light || busy {
-            return;
-        }
-        let ready = |user: &&User| user.left > 0 && user.state == Using::Idle;
-        let count = self.users.iter().filter(ready).count() as u64;
-        if count > 0 {
-            let chosen = agenda.rng.below(count) as usize;
-            let places = self.users.iter().enumerate().filter(|(_, user)| ready(user));
-            let place = places.map(|(place, _)| place).nth(chosen).expect("it was counted");
+        if self.busy == 0 && !self.ready.is_empty() {
+            let chosen = agenda.rng.below(self.ready.len() as u64) as usize;
+            let place = self.ready.swap_remove(chosen);
             let think = self.think.draw(&mut agenda.rng);
             self.ask(place, think, agenda);
         }
     }
 
     fn crashed(&mut self, process: Process) {
+        self.ready.retain(|place| place % self.n != process.index());
         for user in self.users.iter_mut().skip(process.index()).step_by(self.n) {
             // What was under way is lost and does not come again; the rest waits for a restart that may never come.
-            self.open -= user.left + u64::from(!matches!(user.state, Using::Idle | Using::Down));
+            let busy = !matches!(user.state, Using::Idle | Using::Down);
+            self.busy -= usize::from(busy);
+            self.open -= user.left + u64::from(busy);
             user.state = Using::Down;
         }
     }

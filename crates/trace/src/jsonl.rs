@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::script::{MOST_LOCKS, MOST_PAIRS};
 use crate::words::named;
 use crate::{Header, Record, Trace, What};
 
@@ -264,6 +265,8 @@ fn read_header(line: &str) -> Result<Header, TraceError> {
         "there are no processes"
     } else if header.locks == 0 {
         "there are no locks"
+    } else if header.locks > MOST_LOCKS || header.locks * header.nodes.len() > MOST_PAIRS {
+        "there are more locks than fit into memory"
     } else {
         return Ok(header);
     };

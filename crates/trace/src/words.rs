@@ -1,6 +1,6 @@
 //! Records in words, and what phases look like.
 
-use conclave_core::{Band, NodeId};
+use conclave_core::{Band, NodeId, Phase};
 
 use crate::text::one_line;
 use crate::{Record, What};
@@ -48,11 +48,7 @@ pub(crate) fn of_lock(lock: usize) -> String {
 /// How a phase is drawn. A trace carries only its name, and new families bring new ones: an unknown phase is drawn as
 /// a quiet one rather than as something that it may not be.
 pub(crate) fn band(phase: &str) -> Band {
-    match phase {
-        "waiting" | "wanted" | "candidate" | "participant" | "electing" | "voting" => Band::Waiting,
-        "holding" | "held" | "leader" | "elected" | "coordinator" => Band::Holding,
-        _ => Band::Quiet,
-    }
+    Phase::named(phase).map_or(Band::Quiet, |phase| phase.band)
 }
 
 /// The phase of its process after a record, if the record tells it. A process that is down has none, and one that has

@@ -54,11 +54,15 @@ pub struct ChangRoberts {
 enum State {
     /// No election has come by yet.
     Idle,
-    /// Takes part: its own name, or a larger one that it passed on, is under way.
-    Participant,
+    /// Takes part: its own name is under way, or a larger one that it passed on.
+    Participant {
+        /// It has passed on a larger name, and does not win this round even if its own comes back: whoever is larger
+        /// may have come up behind its name.
+        beaten: bool,
+    },
     /// Knows the outcome.
     Settled { leader: NodeId },
-    /// Knows the outcome: nobody here may lead.
+    /// May not lead, and has asked the others to elect somebody. Perhaps nobody may lead.
     Vacant,
 }
 
@@ -165,7 +169,7 @@ impl Protocol for ChangRoberts {
             Input::Start if self.is_back => self.start(out),
             Input::Start => {}
             Input::Request(Request::Start) => match self.state {
-                State::Participant => {}
+                State::Participant { .. } => {}
                 State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
             },
             Input::Request(Request::Retire) => self.retire(out),
@@ -197,22 +201,27 @@ impl ChangRoberts {
     /// Stands for election in the round that we are in, or asks the next one to.
     fn compete(&mut self, out: &mut impl Effects<Self>) {
         let (uid, round) = (self.ring.id(), self.round.known());
-        self.state = State::Participant;
+        self.state =
+            if self.ring.is_eligible() { State::Participant { beaten: false } } else { State::Vacant };
         match (self.ring.successor(), self.ring.is_eligible()) {
             (Some(next), true) => out.send(next, Msg::Election { uid, round }),
             (Some(next), false) => out.send(next, Msg::Retire { uid, round }),
             (None, true) => self.become_leader(out),
-            (None, false) => self.state = State::Vacant,
+            (None, false) => {}
         }
     }
 
     fn on_election(&mut self, uid: NodeId, round: Option<u64>, out: &mut impl Effects<Self>) {
-        let Some(round) = self.join(round) else { return };
+        let Some(round) = self.join_open(round) else { return };
         let me = self.ring.id();
         if uid == me {
-            // Retired since we sent it: our `Retire` is under way behind it.
-            if self.ring.is_eligible() {
-                self.become_leader(out);
+            let is_beaten = self.state == (State::Participant { beaten: true })
+                && self.config.broken != Some(Broken::PassSmaller);
+            match self.ring.is_eligible() {
+                true if is_beaten => {}
+                true => self.become_leader(out),
+                // We have retired since we sent it; the others let it beat theirs and wait.
+                false => self.start(out),
             }
             return;
         }
@@ -221,7 +230,7 @@ impl ChangRoberts {
             if was_participant && self.config.broken == Some(Broken::SwallowLarger) {
                 return;
             }
-            self.state = State::Participant;
+            self.state = State::Participant { beaten: true };
             match self.ring.onward(uid) {
                 Some(next) => out.send(next, Msg::Election { uid, round }),
                 // The owner is dead, and those before us have let its name beat theirs.
@@ -249,8 +258,14 @@ impl ChangRoberts {
         if self.join(Some(round)).is_none() {
             return;
         }
-        let overruled =
-            self.ring.is_eligible() && self.config.weights.key(self.ring.id()) > self.config.weights.key(uid);
+        let key = |id| self.config.weights.key(id);
+        // Two of the same round were alone, each on its side of a wrong suspicion: the higher one prevails.
+        if let State::Settled { leader } = self.state
+            && key(uid) <= key(leader)
+        {
+            return;
+        }
+        let overruled = self.ring.is_eligible() && key(self.ring.id()) > key(uid);
         match self.ring.onward(uid) {
             Some(next) if !overruled => {
                 self.settle(uid, out);
@@ -263,18 +278,16 @@ impl ChangRoberts {
 
     /// A name below all others.
     fn on_retire(&mut self, uid: NodeId, round: Option<u64>, out: &mut impl Effects<Self>) {
-        let Some(round) = self.join(round) else { return };
-        if uid == self.ring.id() {
-            // It has been round and found nobody; unless we take part for another reason by now.
-            self.state = State::Vacant;
-        } else if !self.ring.is_eligible() {
-            self.state = State::Participant;
-            match self.ring.onward(uid) {
-                Some(next) => out.send(next, Msg::Retire { uid, round }),
-                None => self.state = State::Vacant,
-            }
-        } else if !self.is_participant() {
-            self.compete(out);
+        let Some(round) = self.join_open(round) else { return };
+        if self.is_participant() || uid == self.ring.id() {
+            return;
+        }
+        if self.ring.is_eligible() {
+            return self.compete(out);
+        }
+        self.state = State::Vacant;
+        if let Some(next) = self.ring.onward(uid) {
+            out.send(next, Msg::Retire { uid, round });
         }
     }
 
@@ -282,10 +295,10 @@ impl ChangRoberts {
         let has_new_successor = self.ring.bypass(peer);
         match self.state {
             // The peer may have died with the message that we wait for.
-            State::Participant => self.start(out),
-            State::Settled { leader } if leader == peer => self.start(out),
+            State::Participant { .. } | State::Vacant => self.start(out),
+            State::Settled { leader } if self.ring.is_down(leader) => self.start(out),
             State::Settled { .. } if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
+            State::Idle | State::Settled { .. } => {}
         }
     }
 
@@ -298,7 +311,7 @@ impl ChangRoberts {
                 }
             }
             State::Vacant => self.start(out),
-            State::Idle | State::Participant => {}
+            State::Idle | State::Participant { .. } => {}
         }
     }
 
@@ -306,7 +319,7 @@ impl ChangRoberts {
         self.ring.retire();
         match self.state {
             State::Settled { leader } if leader == self.ring.id() => self.start(out),
-            State::Participant => self.start(out),
+            State::Participant { .. } => self.start(out),
             State::Idle | State::Settled { .. } | State::Vacant => {}
         }
     }
@@ -315,16 +328,22 @@ impl ChangRoberts {
     /// come too late to be of use.
     #[allow(clippy::option_option, reason = "a round that nobody knows is a round, too")]
     fn join(&mut self, message: Option<u64>) -> Option<Option<u64>> {
-        let round = self.round.of(message, self.is_participant());
-        match (self.round.compare(round), &self.state) {
-            (Age::Old, _) | (Age::Current, State::Settled { .. }) => return None,
-            (Age::Current, State::Idle | State::Participant | State::Vacant) => {}
-            (Age::New, _) => {
+        let round = self.round.of(message);
+        match self.round.compare(round) {
+            Age::Old => return None,
+            Age::Current => {}
+            Age::New => {
                 self.round.enter(round);
                 self.state = State::Idle;
             }
         }
         Some(round)
+    }
+
+    /// The same for messages that are of no use either if the outcome of their round is known.
+    #[allow(clippy::option_option, reason = "a round that nobody knows is a round, too")]
+    fn join_open(&mut self, message: Option<u64>) -> Option<Option<u64>> {
+        self.join(message).filter(|_| !matches!(self.state, State::Settled { .. }))
     }
 
     fn become_leader(&mut self, out: &mut impl Effects<Self>) {
@@ -338,7 +357,7 @@ impl ChangRoberts {
 
     fn settle(&mut self, leader: NodeId, out: &mut impl Effects<Self>) {
         self.state = State::Settled { leader };
-        out.emit(Event::Elected { leaders: [leader].into(), term: self.round.number() });
+        out.emit(Event::Elected { leaders: [leader].into(), term: 0 });
     }
 }
 
@@ -394,16 +413,12 @@ impl Election for ChangRoberts {
     fn leaders(&self) -> &[NodeId] {
         match &self.state {
             State::Settled { leader } => core::slice::from_ref(leader),
-            State::Idle | State::Participant | State::Vacant => &[],
+            State::Idle | State::Participant { .. } | State::Vacant => &[],
         }
     }
 
     fn is_participant(&self) -> bool {
-        self.state == State::Participant
-    }
-
-    fn term(&self) -> u64 {
-        self.round.number()
+        matches!(self.state, State::Participant { .. })
     }
 
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
@@ -425,10 +440,118 @@ impl Election for ChangRoberts {
                 let d = live().position(|id| Some(id) == largest).map_or(0, |place| place as u64 + 1);
                 Formula::exactly("2n+d", 2 * m + d)
             }
-            starters if starters.len() as u64 == m => {
-                Formula::between("3n-1 to n(n+1)/2+n", 3 * m - 1, all)
-            }
+            starters if starters.len() as u64 == m => Formula::between("3n-1 to n(n+1)/2+n", 3 * m - 1, all),
             _ => Formula::between("2n to n(n+1)/2+n", 2 * m, all),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::trials::{self, Weather, config, ring};
+    use crate::testing::World;
+
+    /// What went over the wire: the names, and behind them the news.
+    fn run(ids: &[u32], starters: &[u32]) -> (World<ChangRoberts>, Vec<u32>, Vec<u32>) {
+        let members = ring(ids);
+        let config = config::<ChangRoberts>(&[], None, &members);
+        let mut world = World::<ChangRoberts>::new(members, &config, ());
+        for id in starters {
+            world.request(*id, Request::Start);
+        }
+        world.drain();
+        let of = |wanted: &str| -> Vec<u32> {
+            let sent = world.sent.iter().filter(|(_, _, message)| message.kind() == wanted);
+            sent.map(|(_, _, message)| message.owner().0).collect()
+        };
+        let (names, news) = (of("Election"), of("Elected"));
+        (world, names, news)
+    }
+
+    /// The worked example TV-CR8: eight processes start at once; each name travels to the first larger one.
+    #[test]
+    fn book_tv_cr8_each_name_travels_to_the_first_larger_one() {
+        let ids = [3, 7, 2, 8, 5, 1, 6, 4];
+        let (world, names, news) = run(&ids, &ids);
+        let hops = |id| names.iter().filter(|name| **name == id).count();
+        assert_eq!(ids.map(hops), [1, 2, 1, 8, 2, 1, 3, 2]);
+        assert_eq!(news, [8; 8]);
+        assert_eq!(world.sent.len(), 28);
+        assert!(world.processes.iter().all(|process| process.leaders() == [NodeId(8)]));
+    }
+
+    /// The worked example TV-CR1: p17 starts, p24 and p28 replace the name on its way.
+    #[test]
+    fn book_tv_cr1_one_starter() {
+        let (world, names, news) = run(&[3, 17, 4, 24, 9, 1, 15, 28], &[17]);
+        assert_eq!(names, [17, 17, 24, 24, 24, 24, 28, 28, 28, 28, 28, 28, 28, 28]);
+        assert_eq!(news, [28; 8]);
+        assert_eq!(world.sent.len(), 2 * 8 + 6);
+    }
+
+    /// The worked example TV-CR2: the cost depends on how far the largest is.
+    #[test]
+    fn book_tv_cr2_best_and_worst_start() {
+        for (starter, messages) in [(5, 10), (1, 14), (4, 11)] {
+            assert_eq!(run(&[1, 2, 3, 4, 5], &[starter]).0.sent.len(), messages);
+        }
+    }
+
+    /// The worked example TV-W1 with priorities: the heaviest leads.
+    #[test]
+    fn book_tv_w1_the_heaviest_leads() {
+        let members = Members::numbered(5);
+        let config = config::<ChangRoberts>(&[("weights", "1:5,2:1,3:1,4:1,5:1")], None, &members);
+        let mut world = World::<ChangRoberts>::new(members, &config, ());
+        world.request(4, Request::Start);
+        world.drain();
+        assert_eq!(world.sent.len(), 2 * 5 + 2, "p1 is two places behind p4");
+        assert!(world.processes.iter().all(|process| process.leaders() == [NodeId(1)]));
+    }
+
+    #[test]
+    fn weights_come_before_names() {
+        trials::keeps_its_formula::<ChangRoberts>(&[("weights", "1:5,2:3")]);
+    }
+
+    #[test]
+    fn keeps_its_formula() {
+        trials::keeps_its_formula::<ChangRoberts>(&[]);
+    }
+
+    #[test]
+    fn mutants_are_caught() {
+        trials::mutants_are_caught::<ChangRoberts>();
+    }
+
+    #[test]
+    fn a_crash_at_any_moment() {
+        trials::weathers::<ChangRoberts>(Weather::CRASH, &[], 4_000);
+    }
+
+    #[test]
+    fn wrong_suspicions_are_got_over() {
+        trials::weathers::<ChangRoberts>(Weather::DOUBT, &[], 20_000);
+    }
+
+    #[test]
+    fn a_storm_of_crashes_restarts_and_retirements() {
+        trials::weathers::<ChangRoberts>(Weather::STORM, &[], 10_000);
+    }
+
+    #[test]
+    fn strangers_are_rejected() {
+        let members = Members::numbered(3);
+        let mut world = World::<ChangRoberts>::numbered(3, &config::<ChangRoberts>(&[], None, &members));
+        let message = |uid| Msg::Election { uid: NodeId(uid), round: Some(u64::MAX) };
+        for (from, uid) in [(1, 2), (9, 2), (2, 9)] {
+            world.input(NodeId(1), Input::Receive { from: NodeId(from), message: message(uid) });
+        }
+        assert_eq!(world.rejects.len(), 3);
+        // The largest number there is does no harm.
+        world.input(NodeId(1), Input::Receive { from: NodeId(2), message: message(2) });
+        world.input(NodeId(1), Input::PeerDown { peer: NodeId(2), life: conclave_core::Incarnation::FIRST });
+        world.drain();
     }
 }

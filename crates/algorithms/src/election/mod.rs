@@ -16,12 +16,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Algorithm, Formula, Setting, Settings, Values};
 
+mod bully;
 mod chang_roberts;
 mod properties;
 mod ring;
+mod ring_active_list;
+mod ring_ballot;
+mod ring_k_leaders;
+mod ring_list;
+#[cfg(test)]
+mod trials;
 
+pub use bully::Bully;
 pub use chang_roberts::ChangRoberts;
 pub use properties::Properties;
+pub use ring_active_list::RingActiveList;
+pub use ring_ballot::{Ballot, RingBallot};
+pub use ring_k_leaders::RingKLeaders;
+pub use ring_list::RingList;
 
 /// What an application may ask of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

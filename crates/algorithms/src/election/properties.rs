@@ -31,13 +31,13 @@ pub struct Properties<A: Election> {
     members: Members,
     /// By process.
     beliefs: Vec<Belief>,
-    /// Leaders that somebody was told of, by term.
-    told: BTreeMap<u64, Vec<NodeId>>,
+    /// Leaders that somebody was told of first, by term, and who that was.
+    told: BTreeMap<u64, (NodeId, Vec<NodeId>)>,
     /// Without terms: leaders that somebody was told of and that were not the first of whom anyone was told.
     others_told: Option<(NodeId, Vec<NodeId>)>,
     /// Somebody was asked to start, or began to take part.
     began: bool,
-    /// Who is alive or eligible changed after that.
+    /// Somebody crashed after that, or came back or retired at any time.
     changed: bool,
     quarrel: Quarrel,
     ending: Option<Ending>,
@@ -129,16 +129,6 @@ impl<A: Election> Properties<A> {
         self.quarrel.total
     }
 
-    /// Whether someone crashed, came back or retired after the first start.
-    #[must_use]
-    pub fn is_disturbed(&self) -> bool {
-        self.changed
-    }
-
-    fn change_crew(&mut self) {
-        self.changed |= self.began;
-    }
-
     fn broken(&mut self, property: &'static str, step: u64, detail: String) {
         if self.violation.is_none() {
             self.violation = Some(Violation { property, detail, step });
@@ -155,8 +145,8 @@ impl<A: Election> Properties<A> {
     }
 
     fn hear(&mut self, at: &Moment, process: Process, leaders: &[NodeId], term: u64) {
-        let Some(first) = self.told.get(&term) else {
-            self.told.insert(term, leaders.to_vec());
+        let Some((_, first)) = self.told.get(&term) else {
+            self.told.insert(term, (process.id, leaders.to_vec()));
             return;
         };
         if first == leaders {
@@ -177,10 +167,10 @@ impl<A: Election> Properties<A> {
         let eligible: Vec<_> = living().filter(|(belief, _)| !belief.retired).map(|(_, id)| id).collect();
         let winners = A::winners(&self.config, &self.members, &eligible);
         let mut found = Vec::new();
-        if let (false, Some(first)) = (self.changed, self.told.get(&0)) {
-            let other = self.others_told.as_ref().map(|(process, leaders)| (*process, leaders));
-            let wrong = other.or((*first != winners).then_some((self.members.at(0), first)));
-            if let Some((process, leaders)) = wrong {
+        if let (false, Some((first, leaders))) = (self.changed, self.told.get(&0)) {
+            let wrong = (*leaders != winners).then_some((first, leaders));
+            let other = self.others_told.as_ref().map(|(process, leaders)| (process, leaders));
+            if let Some((process, leaders)) = wrong.or(other) {
                 found.push(("E1", format!("{process} was told of {leaders:?}, the end has {winners:?}")));
             }
         }
@@ -195,13 +185,10 @@ impl<A: Election> Properties<A> {
             found.push(("E3", format!("{leading:?} believe that they lead, where {} should", winners.len())));
         }
         let mut named = living().filter(|(belief, _)| !belief.leaders.is_empty());
-        if let Some((first, one)) = named.next() {
-            if let Some((other, two)) = named.find(|(belief, _)| belief.leaders != first.leaders) {
-                found.push((
-                    "E4",
-                    format!("{one} names {:?}, {two} names {:?}", first.leaders, other.leaders),
-                ));
-            }
+        if let Some((first, one)) = named.next()
+            && let Some((other, two)) = named.find(|(belief, _)| belief.leaders != first.leaders)
+        {
+            found.push(("E4", format!("{one} names {:?}, {two} names {:?}", first.leaders, other.leaders)));
         }
         let wrong = |(belief, _): &(&Belief, NodeId)| !belief.leaders.is_empty() && belief.leaders != winners;
         if let Some((belief, id)) = living().find(wrong) {
@@ -217,7 +204,7 @@ impl<A: Election> Observer<A> for Properties<A> {
         match input {
             Input::Request(Request::Start) => self.began = true,
             Input::Request(Request::Retire) => {
-                self.change_crew();
+                self.changed = true;
                 self.beliefs[process.index()].retired = true;
             }
             Input::Start
@@ -251,13 +238,14 @@ impl<A: Election> Observer<A> for Properties<A> {
     }
 
     fn crash(&mut self, at: &Moment, process: Process) {
-        self.change_crew();
+        // Who was never there does not count.
+        self.changed |= self.began;
         self.believe(at.time, process.index(), &[]);
         self.beliefs[process.index()] = Belief { up: false, retired: false, leaders: Vec::new() };
     }
 
     fn restart(&mut self, _at: &Moment, process: Process, _life: Incarnation, _durable: bool) {
-        self.change_crew();
+        self.changed = true;
         self.beliefs[process.index()].up = true;
     }
 }
@@ -277,7 +265,7 @@ impl<A: Election> Judge<A> for Properties<A> {
                 }
             }
             Ending::OutOfTime => {
-                self.broken("END", step, "messages still go round, and nobody learns anything".into())
+                self.broken("END", step, "messages still go round, and nobody learns anything".into());
             }
             Ending::Quiet | Ending::Stopped => {}
         }

@@ -21,7 +21,7 @@
 
 use alloc::vec::Vec;
 
-use conclave_core::{Boot, Counter, Incarnation, Members, NodeId, Protocol, Space};
+use conclave_core::{Boot, Counter, Incarnation, Members, NodeId, NodeSet, Protocol, Space};
 
 /// The place of one process on the ring, and what it thinks of the others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +59,12 @@ impl Ring {
         id != self.id && self.members.contains(id)
     }
 
+    /// Whether these are members, each once.
+    pub fn is_list(&self, ids: impl IntoIterator<Item = NodeId>) -> bool {
+        let mut seen = NodeSet::new();
+        ids.into_iter().all(|id| self.members.contains(id) && seen.insert(id))
+    }
+
     pub fn is_down(&self, id: NodeId) -> bool {
         self.down.binary_search(&id).is_ok()
     }
@@ -84,6 +90,11 @@ impl Ring {
     /// down and would be next.
     pub fn onward(&self, owner: NodeId) -> Option<NodeId> {
         self.successor().filter(|next| self.distance(*next) <= self.distance(owner))
+    }
+
+    /// Whether a process is down and this one is the last before it.
+    pub fn is_before_dead(&self, id: NodeId) -> bool {
+        id != self.id && self.is_down(id) && self.onward(id).is_none()
     }
 
     /// How many places from here to there, all the way round to itself.
@@ -124,7 +135,9 @@ pub(super) struct Round {
 
 impl Round {
     pub fn new(life: Incarnation) -> Self {
-        Self { number: 0, unknown: life > Incarnation::FIRST }
+        // Should all have forgotten the round, the next life still begins beyond what earlier lives can have reached.
+        let lives = u64::from(life.0.saturating_sub(Incarnation::FIRST.0));
+        Self { number: lives << 32, unknown: lives > 0 }
     }
 
     pub fn number(self) -> u64 {
@@ -143,22 +156,18 @@ impl Round {
         }
     }
 
-    /// The election is won. If not even then anyone knew of a round, it was the first.
+    /// The election is won. If nobody knew the round, it has a number from now on.
     pub fn settle(&mut self) {
         if self.unknown {
-            *self = Self { number: self.number.saturating_add(1), unknown: false };
+            self.unknown = false;
+            self.advance();
         }
     }
 
-    /// Which round a message belongs to, as seen by a process that takes part in an election or does not.
-    ///
-    /// A message without a round asks for an election: it joins the one that is under way here or begins the next.
-    /// Between two processes neither of which knows the round it stays without.
-    pub fn of(self, message: Option<u64>, participates: bool) -> Option<u64> {
-        message.or_else(|| {
-            let next = self.number.saturating_add(u64::from(!participates));
-            (!self.unknown).then_some(next)
-        })
+    /// Which round a message belongs to. One without a round asks for the next election after all that the receiver
+    /// knows of; if that knows of none either, it stays without.
+    pub fn of(self, message: Option<u64>) -> Option<u64> {
+        message.or_else(|| self.known().map(|number| number.saturating_add(1)))
     }
 
     /// How a message of this round relates to ours.
@@ -204,5 +213,75 @@ pub(super) const ROUND: Space = Space::shared("round");
 pub(super) fn visit_round(round: &mut Option<u64>, visit: &mut dyn FnMut(Counter<'_>)) {
     if let Some(number) = round {
         visit(Counter::exact(ROUND, number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::ChangRoberts;
+    use crate::election::trials::{config, ring};
+    use conclave_core::Timing;
+
+    fn at(id: u32, members: &Members) -> Ring {
+        let config = config::<ChangRoberts>(&[], None, members);
+        let (timing, life) = (Timing::default(), Incarnation::FIRST);
+        Ring::new::<ChangRoberts>(&Boot {
+            id: NodeId(id),
+            members,
+            config: &config,
+            timing,
+            life,
+            saved: None,
+        })
+    }
+
+    #[test]
+    fn the_successor_is_the_next_who_is_not_down() {
+        let mut ring = at(4, &ring(&[3, 5, 0, 1, 4, 6]));
+        assert_eq!(ring.successor(), Some(NodeId(6)));
+        assert!(ring.bypass(NodeId(6)));
+        assert_eq!(ring.successor(), Some(NodeId(3)));
+        assert!(!ring.bypass(NodeId(5)), "somebody else's successor");
+        assert!(!ring.bypass(NodeId(9)), "a stranger");
+        for id in [0, 1, 3] {
+            ring.bypass(NodeId(id));
+        }
+        assert_eq!(ring.successor(), None);
+        assert!(ring.readmit(NodeId(0)));
+        assert_eq!(ring.successor(), Some(NodeId(0)));
+    }
+
+    /// A lap ends at its owner, or before the place of an owner who is down.
+    #[test]
+    fn a_lap_never_passes_its_owner() {
+        let mut ring = at(2, &Members::numbered(5));
+        ring.bypass(NodeId(3));
+        let onward = [1, 2, 3, 4, 5].map(|owner| ring.onward(NodeId(owner)));
+        let next = Some(NodeId(4));
+        assert_eq!(onward, [next, next, None, next, next]);
+        assert!(ring.is_before_dead(NodeId(3)));
+        assert!(!ring.is_before_dead(NodeId(4)));
+    }
+
+    #[test]
+    fn a_newcomer_is_told_the_round() {
+        let mut newcomer = Round::new(Incarnation::FIRST.next());
+        newcomer.advance();
+        assert_eq!(newcomer.known(), None);
+        let mut veteran = Round::new(Incarnation::FIRST);
+        veteran.advance();
+        assert_eq!(veteran.of(newcomer.known()), Some(2));
+        assert_eq!(newcomer.compare(Some(2)), Age::New);
+        newcomer.enter(Some(2));
+        assert_eq!(newcomer.compare(Some(1)), Age::Old);
+        assert_eq!(newcomer.compare(Some(2)), Age::Current);
+    }
+
+    /// A million of them fit into memory.
+    #[test]
+    fn a_process_is_small() {
+        assert!(size_of::<ChangRoberts>() <= 128);
+        assert_eq!(at(1, &Members::numbered(1_000_000)).down.capacity(), 0);
     }
 }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Algorithm, Formula};
 
 mod carvalho_roucairol;
+mod causal;
 mod central;
 mod lamport;
 mod maekawa;

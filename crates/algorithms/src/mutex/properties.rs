@@ -18,6 +18,7 @@
 //!
 //! A request is *known* when every message that was sent in making it has arrived.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -28,6 +29,7 @@ use conclave_core::{
     Disturbance, Input, Members, Moment, NodeId, Observer, Process, Protocol, Stamp, Transit,
 };
 
+use super::causal::Causal;
 use super::{Event, Fence, Mutex, Promises, Request};
 use crate::judge::{Ending, Finding, Judge, Judgement, Violation};
 
@@ -59,9 +61,6 @@ impl<P: Mutex> Locks for P {
         <P as Mutex>::announced(from, message).map(|stamp| (0, stamp))
     }
 }
-
-/// Above this size the happened-before order is not judged: a set of processes must fit a word.
-const MAX_CAUSAL: usize = 64;
 
 /// Why a bound is not judged once something went wrong.
 const FAULTLESS: &str = "judged only in runs without faults";
@@ -107,10 +106,33 @@ struct Watch {
     inside: Option<Process>,
     waiting: usize,
     asking: Vec<Asking>,
+    /// Requests that wait and are known: when they became so, and the place of the process.
+    known: BTreeSet<(u64, usize)>,
+    /// Who asked when all was quiet, if nobody has competed since.
+    solo: Option<usize>,
+    /// Entries so far.
+    total: u64,
     fence: Option<Fence>,
     stamp: Option<Stamp>,
     entries: Vec<u64>,
     waited: Vec<u64>,
+}
+
+impl Watch {
+    fn become_known(&mut self, place: usize, order: u64) {
+        self.asking[place].known = Some(Known { order, entries: self.total });
+        self.known.insert((order, place));
+    }
+
+    /// Takes the request of a process off the list; an empty one if it has none.
+    fn withdraw(&mut self, place: usize) -> Asking {
+        let gone = core::mem::take(&mut self.asking[place]);
+        self.waiting -= usize::from(gone.waiting);
+        if let Some(known) = gone.known {
+            self.known.remove(&(known.order, place));
+        }
+        gone
+    }
 }
 
 /// The request of one process for one lock, if it is waiting.
@@ -122,26 +144,17 @@ struct Asking {
     stamp: Option<Stamp>,
     /// Serials of the messages that announce it: from, to (excluded), and how many still travel.
     announcements: (u64, u64, u32),
-    /// When it became known to all that it was sent to, in the order of such moments.
-    known: Option<u64>,
-    overtaken: u64,
-    /// Nobody else has competed since it was made, and all was quiet then.
-    solo: bool,
+    /// When it became known to all that it was sent to.
+    known: Option<Known>,
 }
 
-/// Which requests are in whose past: of each process only the last request counts, so that a bit tells it.
-#[derive(Clone, Debug)]
-struct Causal {
-    /// Of each process: whose last requests it knows of.
-    knows: Vec<u64>,
-    /// The same at the moment of its own last request.
-    past: Vec<u64>,
-    /// The number of the first message sent after the last request of each process.
-    asked: Vec<u64>,
-    /// By slot of a message on its way: what its sender knew.
-    carried: Vec<u64>,
-    /// The number of the next message.
-    serial: u64,
+/// The moment when a request became known.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// In the order of such moments.
+    order: u64,
+    /// How many entries there had been.
+    entries: u64,
 }
 
 impl Properties {
@@ -158,6 +171,9 @@ impl Properties {
             inside: None,
             waiting: 0,
             asking: vec![Asking::default(); n],
+            known: BTreeSet::new(),
+            solo: None,
+            total: 0,
             fence: None,
             stamp: None,
             entries: vec![0; n],
@@ -170,7 +186,7 @@ impl Properties {
             client_hops: members.iter().map(|id| A::client_hops(config, members, id)).collect(),
             locks: vec![watch; locks],
             // With several locks a request may be made in knowledge of a request for another one.
-            causal: (n <= MAX_CAUSAL && locks == 1).then(|| Causal::new(n)),
+            causal: (n <= Causal::MOST && locks == 1).then(|| Causal::new(n)),
             announcing: None,
             travelling: 0,
             known: 0,
@@ -273,19 +289,10 @@ impl Properties {
             return;
         }
         let alone = watch.waiting == 0 && watch.inside.is_none();
-        if watch.waiting > 0 {
-            for asking in &mut watch.asking {
-                asking.solo = false;
-            }
-        }
+        watch.solo = (alone && self.travelling == 0).then_some(process.index());
         watch.waiting += 1;
-        watch.asking[process.index()] = Asking {
-            waiting: true,
-            step: at.step,
-            time: at.time,
-            solo: alone && self.travelling == 0,
-            ..Asking::default()
-        };
+        watch.asking[process.index()] =
+            Asking { waiting: true, step: at.step, time: at.time, ..Asking::default() };
         self.announcing = Some(lock);
         if let Some(causal) = &mut self.causal {
             causal.request(process.index());
@@ -312,7 +319,7 @@ impl Properties {
                 *left -= 1;
                 if *left == 0 {
                     self.known += 1;
-                    asking.known = Some(self.known);
+                    watch.become_known(transit.from.index(), self.known);
                 }
             }
         }
@@ -321,26 +328,18 @@ impl Properties {
     fn granted(&mut self, at: &Moment, process: Process, lock: usize, fence: Fence) {
         let watch = &mut self.locks[lock];
         let previous = watch.inside.replace(process);
-        let mine = core::mem::take(&mut watch.asking[process.index()]);
+        let solo = watch.solo.take() == Some(process.index());
+        let mine = watch.withdraw(process.index());
         watch.entries[process.index()] += 1;
-        watch.waiting -= usize::from(mine.waiting);
         watch.waited[process.index()] += u64::from(at.chain.root != mine.step);
 
         let last_fence = watch.fence.replace(fence);
-        let (mut late, mut inverted) = (None, None);
-        if watch.waiting > 0 {
-            for (place, other) in watch.asking.iter_mut().enumerate() {
-                let Some(known) = other.known.filter(|_| other.waiting) else { continue };
-                other.overtaken += 1;
-                self.max_overtaking = self.max_overtaking.max(other.overtaken);
-                if self.promises.overtaking.is_some_and(|bound| other.overtaken > bound) {
-                    late = Some((place, other.overtaken));
-                }
-                if mine.known.is_none_or(|mine| known < mine) {
-                    inverted = Some(place);
-                }
-            }
-        }
+        let overtaken = mine.known.map_or(0, |known| watch.total - known.entries);
+        watch.total += 1;
+        self.max_overtaking = self.max_overtaking.max(overtaken);
+        let earlier =
+            watch.known.first().filter(|(order, _)| mine.known.is_none_or(|mine| *order < mine.order));
+        let inverted = earlier.map(|(_, place)| *place);
         let last_stamp = watch.stamp;
         if mine.stamp.is_some() {
             watch.stamp = mine.stamp;
@@ -355,9 +354,8 @@ impl Properties {
         if let Some(last) = last_fence.filter(|last| *last >= fence) {
             self.broken("FENCE", at.step, || format!("{} got fence {fence} after {last}", process.id));
         }
-        if let Some((place, overtaken)) = late.filter(|_| !self.disturbed) {
-            let late = self.members.at(place);
-            self.broken("ME4", at.step, || format!("{late} was overtaken {overtaken} times"));
+        if self.promises.overtaking.is_some_and(|bound| overtaken > bound) && !self.disturbed {
+            self.broken("ME4", at.step, || format!("{} was overtaken {overtaken} times", process.id));
         }
         if let Some(place) = inverted.filter(|_| !self.disturbed) {
             let first = self.members.at(place);
@@ -369,7 +367,7 @@ impl Properties {
         }
         self.judge_stamps(at, process, mine.stamp, last_stamp);
         self.judge_causality(at, process, lock);
-        if mine.solo && !self.disturbed {
+        if solo && !self.disturbed {
             self.judge_solo(at, process, &mine);
         }
     }
@@ -541,9 +539,7 @@ impl<P: Locks> Observer<P> for Properties {
                 }
             }
             (lock, Request::Cancel) => {
-                let watch = &mut self.locks[lock];
-                let gone = core::mem::take(&mut watch.asking[process.index()]);
-                watch.waiting -= usize::from(gone.waiting);
+                self.locks[lock].withdraw(process.index());
             }
         }
     }
@@ -598,11 +594,12 @@ impl<P: Locks> Observer<P> for Properties {
     #[inline(always)]
     fn handled(&mut self, _at: &Moment, process: Process, _state: &P) {
         let Some(lock) = self.announcing.take() else { return };
-        let asking = &mut self.locks[lock].asking[process.index()];
+        let watch = &mut self.locks[lock];
+        let asking = &watch.asking[process.index()];
         // Nobody had to be told: the request is known at once.
         if asking.waiting && asking.announcements.2 == 0 {
             self.known += 1;
-            asking.known = Some(self.known);
+            watch.become_known(process.index(), self.known);
         }
     }
 
@@ -616,8 +613,7 @@ impl<P: Locks> Observer<P> for Properties {
             causal.forget(process.index());
         }
         for watch in &mut self.locks {
-            let gone = core::mem::take(&mut watch.asking[process.index()]);
-            watch.waiting -= usize::from(gone.waiting);
+            watch.withdraw(process.index());
             if watch.inside.is_some_and(|inside| inside.index() == process.index()) {
                 watch.inside = None;
             }
@@ -645,71 +641,5 @@ impl Tallied {
             self.first = text();
         }
         self.count += 1;
-    }
-}
-
-impl Causal {
-    fn new(n: usize) -> Self {
-        Self { knows: vec![0; n], past: vec![0; n], asked: vec![0; n], carried: Vec::new(), serial: 0 }
-    }
-
-    /// A new life knows nothing of what the old one knew.
-    fn forget(&mut self, place: usize) {
-        (self.knows[place], self.past[place]) = (0, 0);
-    }
-
-    fn request(&mut self, place: usize) {
-        // What anyone knew of this process was an earlier request.
-        for known in self.knows.iter_mut().chain(&mut self.past) {
-            *known &= !(1 << place);
-        }
-        self.asked[place] = self.serial;
-        self.knows[place] |= 1 << place;
-        self.past[place] = self.knows[place];
-    }
-
-    #[inline(always)]
-    fn send(&mut self, transit: &Transit) {
-        self.serial = transit.serial + 1;
-        self.carry(transit.slot, self.knows[transit.from.index()]);
-    }
-
-    fn copy(&mut self, transit: &Transit, copy: &Transit) {
-        self.serial = copy.serial + 1;
-        // The copy has a later number than the original, but tells nothing newer.
-        let mut known = self.carried[transit.slot as usize];
-        for (place, asked) in self.asked.iter().enumerate() {
-            if *asked > transit.serial {
-                known &= !(1 << place);
-            }
-        }
-        self.carry(copy.slot, known);
-    }
-
-    #[inline(always)]
-    fn carry(&mut self, slot: u32, known: u64) {
-        match self.carried.get_mut(slot as usize) {
-            Some(carried) => *carried = known,
-            None => self.carried.resize(slot as usize + 1, known),
-        }
-    }
-
-    #[inline(always)]
-    fn deliver(&mut self, transit: &Transit) {
-        let known = &mut self.knows[transit.to.index()];
-        let mut news = self.carried[transit.slot as usize] & !*known;
-        while news != 0 {
-            let place = news.trailing_zeros() as usize;
-            news &= news - 1;
-            // A message sent before the present request can only have told of an earlier one.
-            if self.asked[place] <= transit.serial {
-                *known |= 1 << place;
-            }
-        }
-    }
-
-    /// Whether `later` made its last request in knowledge of the last request of `earlier`.
-    fn followed(&self, earlier: usize, later: usize) -> bool {
-        earlier != later && self.past[later] & (1 << earlier) != 0
     }
 }

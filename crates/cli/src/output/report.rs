@@ -116,6 +116,7 @@ fn formula(report: &Report, counted: bool) -> String {
         _ if !counted => String::new(),
         (Some(exact), _) => format!(" = {}", number(exact)),
         (None, Some(high)) => format!(": {} to {}", number(formula.low), number(high)),
+        (None, None) if formula.low == 0.0 => return formula.text.into(),
         (None, None) => format!(": at least {}", number(formula.low)),
     };
     let verdict = match formula.agrees {

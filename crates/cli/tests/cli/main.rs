@@ -1,6 +1,7 @@
 //! The real binary, from outside: what it prints, what it leaves behind, how it exits.
 
 mod bad_input;
+mod electing;
 mod listing;
 mod replaying;
 mod simulating;

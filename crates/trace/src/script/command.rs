@@ -91,17 +91,25 @@ pub enum Which {
 }
 
 /// What an application may ask: the command, and its name in a trace.
-const ASKS: [(&str, &str); 3] = [("request", "acquire"), ("release", "release"), ("cancel", "cancel")];
+const ASKS: [(&str, &str); 5] = [
+    ("request", "acquire"),
+    ("release", "release"),
+    ("cancel", "cancel"),
+    ("start", "start"),
+    ("retire", "retire"),
+];
 
 const CARRIES: [(&str, Carry); 3] =
     [("deliver", Carry::Deliver), ("drop", Carry::Drop), ("duplicate", Carry::Duplicate)];
 
 /// How each command is written; its first word is its name.
-const USAGES: [&str; 14] = [
+const USAGES: [&str; 16] = [
     "run ALGORITHM -n N [--ids 3,17,4] [--set KEY=VALUE] [--channels fifo|any] [--mutant NAME] [--locks K]",
     "request P [lock K]",
     "release P [lock K]",
     "cancel P [lock K]",
+    "start P",
+    "retire P",
     "deliver P => P [KIND | #N]",
     "drop P => P [KIND | #N]",
     "duplicate P => P [KIND | #N]",
@@ -311,6 +319,8 @@ mod tests {
             "request 1",
             "release 1",
             "cancel 1",
+            "start 1",
+            "retire 1",
             "deliver 1 => 2",
             "drop 1 => 2",
             "duplicate 1 => 2",

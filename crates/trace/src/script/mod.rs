@@ -28,6 +28,7 @@ mod setup;
 
 pub use command::{Carry, Command, Which};
 pub use setup::Setup;
+pub(crate) use setup::{MOST_LOCKS, MOST_PAIRS};
 
 /// A golden script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

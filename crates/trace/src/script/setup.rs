@@ -11,6 +11,10 @@ use crate::Header;
 /// No run has more processes.
 const MOST_NODES: u32 = 1_000_000;
 
+/// No run has more locks, and no more than that many pairs of process and lock.
+pub(crate) const MOST_LOCKS: usize = 4_096;
+pub(crate) const MOST_PAIRS: usize = 20_000_000;
+
 /// What a script runs: an algorithm, its processes, its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
@@ -85,6 +89,9 @@ impl Setup {
             }
         }
         setup.nodes = given.nodes()?;
+        if setup.nodes.len() * setup.locks > MOST_PAIRS {
+            return Err("so many processes with so many locks do not fit into memory".to_owned());
+        }
         Ok(setup)
     }
 
@@ -110,7 +117,10 @@ impl Setup {
             }
             "--mutant" => self.mutant = Some(value.to_owned()),
             "--locks" => match value.parse() {
-                Ok(locks) if locks > 0 => self.locks = locks,
+                Ok(locks) if (1..=MOST_LOCKS).contains(&locks) => self.locks = locks,
+                Ok(locks) if locks > MOST_LOCKS => {
+                    return Err(format!("`--locks` is at most {MOST_LOCKS}"));
+                }
                 _ => return Err(format!("`{value}` is not a number of locks")),
             },
             _ => return Err(format!("there is no option `{option}`")),

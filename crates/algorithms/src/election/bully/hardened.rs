@@ -18,14 +18,16 @@
 //!   meets whoever is above it. An election that is divided by an id that returns therefore ends with that id.
 //! - A process that is above a claimant does not acknowledge it, but takes the office from it in a later term.
 //!
-//! Between an announcement and its acknowledgement, others may already follow a process that never comes to lead.
+//! Between an announcement and its acknowledgement, others may already follow a process that never comes to lead, and
+//! two of them two different ones in the same term. Outside, a claim is therefore known by a number of its own, made of
+//! the term and the place of the claimant among the members; like the terms of those who lead, it only grows.
 //!
 //! **Caveats**: a process that loses its storage may acknowledge twice in one term. Without a living majority, an election
 //! does not end: the highest announces itself again and again, each time with a new term.
 
 use conclave_core::{After, Effects, NodeId, NodeSet};
 
-use super::{Bully, BullyTimer, Claim, Election as _, Msg, Stage};
+use super::{Bully, BullyTimer, Claim, Msg, Stage};
 
 impl Bully {
     pub(super) fn become_syncing(&mut self, out: &mut impl Effects<Self>) {
@@ -34,9 +36,9 @@ impl Bully {
         out.arm(BullyTimer::Answer, After::exactly(self.timing.answer_timeout()));
     }
 
-    pub(super) fn on_synced(&mut self, claim: Option<Claim>) {
+    pub(super) fn on_synced(&mut self, claim: Claim) {
         // Afterwards we may follow somebody, and what was known before does not matter.
-        if let (Stage::Syncing, Some(claim)) = (&self.stage, claim) {
+        if self.stage == Stage::Syncing {
             self.witness(claim);
         }
     }
@@ -45,17 +47,16 @@ impl Bully {
     pub(super) fn become_announcing(&mut self, out: &mut impl Effects<Self>) {
         debug_assert!(!self.retired.contains(self.id), "one who has retired does not stand for election");
         // Only a liar has counted this far; standing still there is better than going back.
-        let claim = Claim { term: self.term().saturating_add(1), leader: self.id };
-        self.known = Some(claim);
-        out.save(claim);
+        self.known = Claim { term: self.known.term.saturating_add(1), leader: self.id };
+        out.save(self.known);
         self.stage = Stage::Announcing { acks: NodeSet::from_iter([self.id]) };
-        self.announce(claim.term, out);
+        self.announce(out);
         out.arm(BullyTimer::Answer, After::exactly(self.timing.answer_timeout()));
         self.maybe_lead(out);
     }
 
     pub(super) fn on_ack(&mut self, from: NodeId, term: u64, out: &mut impl Effects<Self>) {
-        if term == self.term()
+        if term == self.known.term
             && let Stage::Announcing { acks } = &mut self.stage
         {
             acks.insert(from);
@@ -64,36 +65,34 @@ impl Bully {
     }
 
     fn maybe_lead(&mut self, out: &mut impl Effects<Self>) {
-        if let (Stage::Announcing { acks }, Some(claim)) = (&self.stage, self.known)
+        if let Stage::Announcing { acks } = &self.stage
             && acks.len() > self.members.len() / 2
         {
-            self.adopt(claim, out);
+            self.adopt(self.known, out);
         }
     }
 
     pub(super) fn on_claim(&mut self, claim: Claim, out: &mut impl Effects<Self>) {
-        let refused_for = self.known.filter(|known| claim.term <= known.term && claim != *known);
-        match (refused_for, self.gives_way_to(claim.leader)) {
-            (None, true) => {
-                self.known = Some(claim);
+        let acceptable = claim.term > self.known.term || claim == self.known;
+        match (acceptable, self.gives_way_to(claim.leader)) {
+            (true, true) => {
+                self.known = claim;
                 out.save(claim);
                 self.adopt(claim, out);
                 out.send(claim.leader, Msg::Ack { term: claim.term });
             }
             // Somebody below us does not know that we are alive. Its followers leave it for a later term only, so a
             // claim of our own that is under way is void.
-            (None, false) => {
+            (true, false) => {
                 self.witness(claim);
-                match self.stage {
-                    Stage::Announcing { .. } => self.start_over(out),
-                    Stage::Normal
-                    | Stage::Syncing
-                    | Stage::AwaitingAnswers
-                    | Stage::AwaitingCoordinator => self.start(out),
+                if let Stage::Announcing { .. } = self.stage {
+                    self.start_over(out);
+                } else {
+                    self.start(out);
                 }
             }
-            (Some(known), above) => {
-                out.send(claim.leader, Msg::Nack(known));
+            (false, above) => {
+                out.send(claim.leader, Msg::Nack(self.known));
                 // It will be back with a later term. If we went on, we could be ahead of it for ever.
                 if let (Stage::Announcing { .. }, true) = (&self.stage, above) {
                     self.become_awaiting_coordinator(out);
@@ -104,7 +103,7 @@ impl Bully {
 
     pub(super) fn on_nack(&mut self, refusal: Claim, out: &mut impl Effects<Self>) {
         // Only a claim that we still make can be refused: later ones have been made by starting over.
-        if self.office().is_some() && refusal.term >= self.term() && self.known != Some(refusal) {
+        if self.claims_office() && refusal.term >= self.known.term && refusal != self.known {
             self.witness(refusal);
             self.start_over(out);
         }
@@ -112,8 +111,8 @@ impl Bully {
 
     /// Takes note of a later claim without acknowledging it.
     fn witness(&mut self, claim: Claim) {
-        if self.known.is_none_or(|known| claim.term > known.term) {
-            self.known = Some(claim);
+        if claim.term > self.known.term {
+            self.known = claim;
         }
     }
 }

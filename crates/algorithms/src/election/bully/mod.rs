@@ -35,7 +35,7 @@
 //! **Assumes** reliable channels of any order, and known bounds on the time of a message and of its handling: T, a round
 //! trip, for an answer, and T′, a round trip more, for the announcement. Processes may crash and come back at any time.
 //!
-//! **Caveats**: where a bound is broken, two lead. With `skip_known_dead` a wrong suspicion is enough for that. And even
+//! **Caveats**: where a bound is broken, two lead. With `skip-known-dead` a wrong suspicion is enough for that. And even
 //! where all bounds hold, a process that comes back under its old id while its successor announces itself can leave the
 //! group divided (Coulouris and others, *Distributed Systems*, section 15.3): the two announcements overtake each other.
 //! With `mode=hardened` announcements are numbered, and a leader acts only with a majority behind it; the rules stand
@@ -73,8 +73,9 @@ pub struct Bully {
     elected: Option<NodeId>,
     /// What the application was last told.
     told: Option<Claim>,
-    /// The latest claim that we know of. It never gives way to another of the same term. Hardened mode only.
-    known: Option<Claim>,
+    /// The latest claim that we know of, of term 0 if there was none; it never gives way to another of the same term.
+    /// In plain mode nothing is ever numbered, and the term stays what it is.
+    known: Claim,
     /// Who is suspected.
     down: NodeSet,
     /// Who has retired, perhaps ourselves.
@@ -96,7 +97,7 @@ enum Stage {
     Announcing { acks: NodeSet },
 }
 
-/// Somebody leads in a term, or wants to; in plain mode the term is 0.
+/// Somebody leads in a term, or wants to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Claim {
     /// The number of the announcement.
@@ -128,7 +129,7 @@ enum Mode {
 enum Broken {
     NoAnswerWait,
     OneWayWait,
-    SilentWinner,
+    SilentLeader,
 }
 
 /// What the processes say to each other.
@@ -148,7 +149,7 @@ pub enum BullyMessage {
     /// What is the latest claim that you know of?
     Sync,
     /// This is the latest claim that I know of.
-    Synced(Option<Claim>),
+    Synced(Claim),
     /// I have acknowledged you, and nobody else, in this term.
     Ack {
         /// The term.
@@ -183,9 +184,9 @@ impl Message for BullyMessage {
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
-            Msg::Election | Msg::Answer | Msg::Retire | Msg::Sync | Msg::Synced(None) => {}
+            Msg::Election | Msg::Answer | Msg::Retire | Msg::Sync => {}
             Msg::Coordinator { term } | Msg::Ack { term } => visit(Counter::exact(TERM, term)),
-            Msg::Synced(Some(claim)) | Msg::Nack(claim) => visit(Counter::exact(TERM, &mut claim.term)),
+            Msg::Synced(claim) | Msg::Nack(claim) => visit(Counter::exact(TERM, &mut claim.term)),
         }
     }
 }
@@ -219,7 +220,7 @@ impl Protocol for Bully {
             stage: Stage::Normal,
             elected: None,
             told: None,
-            known: boot.saved,
+            known: boot.saved.unwrap_or(Claim { term: 0, leader: boot.id }),
             down: NodeSet::new(),
             retired: NodeSet::new(),
         }
@@ -261,8 +262,9 @@ impl Protocol for Bully {
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
-        for claim in [&mut self.told, &mut self.known].into_iter().flatten() {
-            visit(Counter::exact(TERM, &mut claim.term));
+        visit(Counter::exact(TERM, &mut self.known.term));
+        if let Some(told) = &mut self.told {
+            visit(Counter::exact(TERM, &mut told.term));
         }
     }
 }
@@ -272,7 +274,7 @@ impl Bully {
     fn receive(&mut self, from: NodeId, message: &BullyMessage, out: &mut impl Effects<Self>) {
         match *message {
             Msg::Coordinator { term: u64::MAX }
-            | Msg::Synced(Some(Claim { term: u64::MAX, .. }))
+            | Msg::Synced(Claim { term: u64::MAX, .. })
             | Msg::Ack { term: u64::MAX }
             | Msg::Nack(Claim { term: u64::MAX, .. }) => {
                 out.reject(from, "no honest group has held so many elections");
@@ -289,7 +291,9 @@ impl Bully {
                 Mode::Hardened => self.on_claim(Claim { term, leader: from }, out),
             },
             Msg::Retire => self.on_retire(from, out),
-            Msg::Sync | Msg::Synced(_) | Msg::Ack { .. } | Msg::Nack(_) if self.config.mode == Mode::Plain => {
+            Msg::Sync | Msg::Synced(_) | Msg::Ack { .. } | Msg::Nack(_)
+                if self.config.mode == Mode::Plain =>
+            {
                 out.reject(from, "terms belong to the hardened mode");
             }
             Msg::Sync => out.send(from, Msg::Synced(self.known)),
@@ -320,7 +324,7 @@ impl Bully {
         let wait = match self.config.broken {
             Some(Broken::NoAnswerWait) => None,
             Some(Broken::OneWayWait) => Some(self.timing.transmission),
-            Some(Broken::SilentWinner) | None => Some(self.timing.answer_timeout()),
+            Some(Broken::SilentLeader) | None => Some(self.timing.answer_timeout()),
         };
         match wait {
             Some(wait) if !called.is_empty() => {
@@ -340,20 +344,18 @@ impl Bully {
         }
         match self.config.mode {
             Mode::Plain => {
-                self.announce(0, out);
-                self.adopt(Claim { term: 0, leader: self.id }, out);
+                self.announce(out);
+                self.adopt(Claim { leader: self.id, ..self.known }, out);
             }
             Mode::Hardened => self.become_announcing(out),
         }
     }
 
-    fn announce(&self, term: u64, out: &mut impl Effects<Self>) {
-        let below = || self.members.others(self.id).filter(|peer| !self.is_above(*peer));
-        let forgotten = match self.config.broken {
-            Some(Broken::SilentWinner) => below().min_by_key(|peer| self.config.weights.key(*peer)),
-            Some(Broken::NoAnswerWait | Broken::OneWayWait) | None => None,
-        };
-        out.send_all(below().filter(|peer| Some(*peer) != forgotten), &Msg::Coordinator { term });
+    fn announce(&self, out: &mut impl Effects<Self>) {
+        // Those above have not answered. Hardened, we tell them all the same: if their answer was lost, they take over.
+        let everyone = self.config.mode == Mode::Hardened;
+        let told = self.members.others(self.id).filter(|peer| everyone || !self.is_above(*peer));
+        out.send_all(told, &Msg::Coordinator { term: self.known.term });
     }
 
     fn on_election(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
@@ -362,33 +364,43 @@ impl Bully {
             return out.send(from, Msg::Retire);
         }
         out.send(from, Msg::Answer);
-        match self.office() {
-            Some(term) => out.send(from, Msg::Coordinator { term }),
-            None => self.start(out),
+        if !self.claims_office() {
+            self.start(out);
+        } else if self.config.broken != Some(Broken::SilentLeader) {
+            out.send(from, Msg::Coordinator { term: self.known.term });
         }
     }
 
-    /// The term in which we lead or have announced ourselves, if we do or have.
-    fn office(&self) -> Option<u64> {
+    /// Whether we lead, or have announced that we shall.
+    fn claims_office(&self) -> bool {
         let claims = match self.stage {
             Stage::Normal => self.elected == Some(self.id),
             Stage::Announcing { .. } => true,
             Stage::Syncing | Stage::AwaitingAnswers | Stage::AwaitingCoordinator => false,
         };
         debug_assert!(
-            !claims || self.config.mode == Mode::Plain || self.known.is_some_and(|k| k.leader == self.id),
+            !claims || self.config.mode == Mode::Plain || self.known.leader == self.id,
             "whoever claims the office knows of no later claim than its own"
         );
-        claims.then(|| self.term())
+        claims
     }
 
     fn on_coordinator(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
         if self.gives_way_to(from) {
-            self.adopt(Claim { term: 0, leader: from }, out);
+            self.adopt(Claim { leader: from, ..self.known }, out);
         } else {
             // Somebody below us does not know that we are alive.
             self.start(out);
         }
+    }
+
+    /// The number that stands for a claim outside: two processes may claim the same term, but never the same number.
+    fn number(&self, claim: Claim) -> u64 {
+        if self.config.mode == Mode::Plain {
+            return 0;
+        }
+        let place = self.members.position(claim.leader).unwrap_or(0) as u64;
+        claim.term.saturating_sub(1).saturating_mul(self.members.len() as u64).saturating_add(place + 1)
     }
 
     /// Accepts a leader, ourselves perhaps; the election is over.
@@ -407,7 +419,7 @@ impl Bully {
         }
         if self.told != Some(claim) {
             self.told = Some(claim);
-            out.emit(Event::Elected { leaders: alloc::vec![leader], term: claim.term });
+            out.emit(Event::Elected { leaders: alloc::vec![leader], term: self.number(claim) });
         }
     }
 
@@ -509,8 +521,8 @@ impl Algorithm for Bully {
         synchrony: Synchrony::Synchronous,
         topology: Topology::Complete,
         cost: "m^2+n-2, m living processes from the caller up; n-1 at best, n^2-n-1 at worst",
-        faults: "crashes and restarts at any time; an id that returns in the middle of an election, \
-                 lost messages and wrong suspicions only with mode=hardened and a living majority",
+        faults: "crashes and restarts at any time; an id that returns in the middle of an election \
+                 and wrong suspicions only with mode=hardened and a living majority; no lost messages",
         settings: &[
             Setting {
                 key: "mode",
@@ -520,7 +532,7 @@ impl Algorithm for Bully {
                 help: "whether an announcement makes a leader, or its acknowledgement by a majority",
             },
             Setting {
-                key: "skip_known_dead",
+                key: "skip-known-dead",
                 values: Values::OneOf(&["no", "yes"]),
                 default: "no",
                 unsafe_values: &[],
@@ -531,21 +543,21 @@ impl Algorithm for Bully {
         mutants: &[
             Mutant {
                 name: "no-answer-wait",
-                breaks: "E4",
-                nodes: 5,
+                breaks: "E1",
+                nodes: 4,
                 change: "a caller announces itself without waiting for answers",
             },
             Mutant {
                 name: "one-way-wait",
-                breaks: "E4",
-                nodes: 5,
+                breaks: "E1",
+                nodes: 4,
                 change: "a caller waits for the time of one message, not for a round trip",
             },
             Mutant {
-                name: "silent-winner",
-                breaks: "E2",
-                nodes: 5,
-                change: "a winner forgets to tell the lowest of those below it",
+                name: "silent-leader",
+                breaks: "END",
+                nodes: 4,
+                change: "a leader that is called answers, but does not repeat its announcement: the caller calls for ever",
             },
         ],
     };
@@ -556,12 +568,12 @@ impl Algorithm for Bully {
                 "hardened" => Mode::Hardened,
                 _ => Mode::Plain,
             },
-            skip_known_dead: settings.get("skip_known_dead") == "yes",
+            skip_known_dead: settings.get("skip-known-dead") == "yes",
             weights: Weights::read(settings),
             broken: settings.mutant().map(|name| match name {
                 "no-answer-wait" => Broken::NoAnswerWait,
                 "one-way-wait" => Broken::OneWayWait,
-                _ => Broken::SilentWinner,
+                _ => Broken::SilentLeader,
             }),
         })
     }
@@ -577,7 +589,7 @@ impl Election for Bully {
     }
 
     fn term(&self) -> u64 {
-        self.known.map_or(0, |claim| claim.term)
+        if self.known.term == 0 { 0 } else { self.number(self.known) }
     }
 
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {

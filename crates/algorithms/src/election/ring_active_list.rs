@@ -1,0 +1,565 @@
+//! The ring election in which everyone keeps a list of the active ones.
+//!
+//! Le Lann: *Distributed systems – towards a formal approach*, IFIP 1977.
+//!
+//! Every process sends its own name round the ring once and writes down all names that come by. On a ring that keeps the
+//! order of messages its own name comes back last: then the list is complete, and everyone picks the same leader from it.
+//!
+//! ```text
+//!   p2 finds that p4 and p1 are gone        active
+//!   p2 ──elect 2──▶ p3                      p2: 2
+//!                   p3 ──elect 3, elect 2──▶ p2      p3: 2, 3
+//!   p2 ──elect 3──▶ p3                      p2: 2, 3; its own name is back: p3 leads
+//! ```
+//!
+//! The order in the second line is essential: a process that hears of an election first sends its own name and then
+//! passes on the one that it heard. Otherwise that one would be back at its owner before all names have been there.
+//!
+//! Nobody has to be told the result. A process that has decided tells its successor nevertheless, in case that one could
+//! not find out for itself; the news dies where it is known.
+//!
+//! **Cost**: n² `Elect`, a lap for each name, however many start; and n `Elected`. The starter knows the leader after n
+//! message delays, the last one after 2n − 1.
+//!
+//! **Assumes** channels that keep the order of messages, and nothing about time.
+//!
+//! **Crashes**: see [`ring`](super::ring). Who learns of a crash while it takes part starts again in the next round. A
+//! process that has retired passes names on and adds none; it learns the result from its predecessor.
+//!
+//! **Caveats**: the price of deciding for oneself is a number of messages that grows with the square of n, even if just one
+//! process starts. While a crash is not yet known to all, messages can overtake each other on their ways past the dead
+//! process, and a list may lack a name: two may then announce different leaders in the same round, until the news of the
+//! higher one, or the next round, mends that.
+
+use alloc::vec::Vec;
+
+use conclave_core::{
+    Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, NodeSet, Phase, Protocol,
+};
+use serde::{Deserialize, Serialize};
+
+use super::ring::{Age, ROUND, Ring, Round, visit_round};
+use super::{Election, Event, RING, Request, Tally, Weights, phase};
+use crate::{
+    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology,
+};
+
+/// A process of the ring election with active lists.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RingActiveList {
+    ring: Ring,
+    config: RingActiveListConfig,
+    round: Round,
+    state: State,
+    /// The names that came by in this round, and our own.
+    active: NodeSet,
+    /// Which life of the process this is.
+    life: Incarnation,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// No election has come by yet.
+    Idle,
+    /// Its own name is under way.
+    Participant,
+    /// Knows the outcome.
+    Settled { leader: NodeId },
+    /// May not lead, and has asked the others to elect somebody. Perhaps nobody may lead.
+    Vacant,
+}
+
+/// Settings of [`RingActiveList`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RingActiveListConfig {
+    weights: Weights,
+    broken: Option<Broken>,
+}
+
+/// The broken twins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Broken {
+    ElectEarly,
+    OwnNameLast,
+}
+
+/// What the processes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RingActiveListMessage {
+    /// This one is active.
+    Elect {
+        /// Its name.
+        uid: NodeId,
+        /// The round; none if the sender is back from a crash and does not know it.
+        round: Option<u64>,
+        /// In which of its lives it was sent: a name that comes back to a later life finds no list there.
+        life: Incarnation,
+    },
+    /// This one leads.
+    Elected {
+        /// Its name.
+        leader: NodeId,
+        /// The round in which it won.
+        round: u64,
+    },
+    /// Elect somebody, but not me.
+    Retire {
+        /// Who does not want to lead.
+        uid: NodeId,
+        /// As in an election.
+        round: Option<u64>,
+    },
+}
+
+use RingActiveListMessage as Msg;
+
+impl Message for RingActiveListMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Msg::Elect { .. } => "Elect",
+            Msg::Elected { .. } => "Elected",
+            Msg::Retire { .. } => "Retire",
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Msg::Elect { round, .. } | Msg::Retire { round, .. } => visit_round(round, visit),
+            Msg::Elected { round, .. } => visit(Counter::exact(ROUND, round)),
+        }
+    }
+}
+
+impl RingActiveListMessage {
+    /// Whose lap it is.
+    fn owner(&self) -> NodeId {
+        match self {
+            Msg::Elect { uid, .. } | Msg::Elected { leader: uid, .. } | Msg::Retire { uid, .. } => *uid,
+        }
+    }
+}
+
+impl Protocol for RingActiveList {
+    type Config = RingActiveListConfig;
+    type Message = RingActiveListMessage;
+    type Request = Request;
+    type Event = Event;
+    type Timer = ();
+    type Durable = ();
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        Self {
+            ring: Ring::new(&boot),
+            config: boot.config.clone(),
+            round: Round::new(boot.life),
+            state: State::Idle,
+            active: NodeSet::new(),
+            life: boot.life,
+        }
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        match input {
+            Input::Receive { from, .. } if !self.ring.is_peer(from) => {
+                out.reject(from, "only the other members may send");
+            }
+            Input::Receive { from, message } if !self.ring.members().contains(message.owner()) => {
+                out.reject(from, "only members stand for election");
+            }
+            Input::Receive { message: Msg::Elect { uid, life, .. }, .. }
+                if uid == self.ring.id() && life != self.life => {}
+            Input::Receive { message: Msg::Elect { uid, round, life }, .. } => {
+                if let Some(round) = self.join(round) {
+                    self.on_elect(uid, life, round, out);
+                }
+            }
+            Input::Receive { message: Msg::Elected { leader, round }, .. } => {
+                if self.join(Some(round)).is_some() {
+                    self.on_elected(leader, out);
+                }
+            }
+            Input::Receive { message: Msg::Retire { uid, round }, .. } => {
+                if let Some(round) = self.join(round) {
+                    self.on_retire(uid, round, out);
+                }
+            }
+            // A process that comes back has forgotten who leads, and may be the one who should.
+            Input::Start if self.life > Incarnation::FIRST => self.start(out),
+            Input::Start => {}
+            Input::Request(Request::Start) => match self.state {
+                State::Participant => {}
+                State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
+            },
+            Input::Request(Request::Retire) => self.retire(out),
+            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
+            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
+            Input::Expire(()) => {}
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        phase(self.ring.id(), self.leaders(), self.is_participant())
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(self.round.counter());
+    }
+}
+
+impl RingActiveList {
+    fn start(&mut self, out: &mut impl Effects<Self>) {
+        self.round.advance();
+        self.compete(out);
+    }
+
+    /// Sends our name round in the round that we are in, or asks the next one to.
+    fn compete(&mut self, out: &mut impl Effects<Self>) {
+        let (me, round) = (self.ring.id(), self.round.known());
+        self.active.clear();
+        match (self.ring.successor(), self.ring.is_eligible()) {
+            (next, true) => {
+                self.state = State::Participant;
+                self.active.insert(me);
+                match next {
+                    Some(next) => out.send(next, Msg::Elect { uid: me, round, life: self.life }),
+                    None => self.decide(out),
+                }
+            }
+            (next, false) => {
+                self.state = State::Vacant;
+                if let Some(next) = next {
+                    out.send(next, Msg::Retire { uid: me, round });
+                }
+            }
+        }
+    }
+
+    fn on_elect(&mut self, uid: NodeId, life: Incarnation, round: Option<u64>, out: &mut impl Effects<Self>) {
+        let me = self.ring.id();
+        if uid == me {
+            return match (&self.state, self.ring.is_eligible()) {
+                (State::Settled { .. }, _) => {}
+                (State::Participant, true) => self.decide(out),
+                // It is in a round that we have just learnt of: begin a list.
+                (State::Idle | State::Vacant, true) => self.compete(out),
+                // We have retired since we sent it.
+                (State::Idle | State::Participant | State::Vacant, false) => self.start(out),
+            };
+        }
+        // The owner is dead and would be next: its name is on lists where it does not belong.
+        if self.ring.onward(uid).is_none() {
+            return self.start(out);
+        }
+        let own_name_last = self.config.broken == Some(Broken::OwnNameLast);
+        let is_first = matches!(self.state, State::Idle | State::Vacant);
+        if is_first {
+            self.state = State::Participant;
+            self.active.clear();
+        }
+        let own = is_first && self.ring.is_eligible();
+        if own {
+            self.active.insert(me);
+        }
+        self.active.insert(uid);
+        if own && !own_name_last {
+            self.pass_on(me, self.life, round, out);
+        }
+        self.pass_on(uid, life, round, out);
+        if own && own_name_last {
+            self.pass_on(me, self.life, round, out);
+        }
+        if self.config.broken == Some(Broken::ElectEarly) && self.state == State::Participant {
+            self.decide(out);
+        }
+    }
+
+    /// Sends a name on; the name of a dead process ends before its place.
+    fn pass_on(&self, uid: NodeId, life: Incarnation, round: Option<u64>, out: &mut impl Effects<Self>) {
+        if let Some(next) = self.ring.onward(uid) {
+            out.send(next, Msg::Elect { uid, round, life });
+        }
+    }
+
+    /// Our name is back: the list is complete.
+    fn decide(&mut self, out: &mut impl Effects<Self>) {
+        self.active.insert(self.ring.id());
+        self.round.settle();
+        // A leader that has died since is not announced: whoever stood before it starts again when it hears of that.
+        let leader = self.config.weights.highest(self.active.iter());
+        if let Some(leader) = leader.filter(|leader| !self.ring.is_down(*leader)) {
+            self.settle(leader, out);
+        }
+    }
+
+    /// Takes on a leader and tells the successor.
+    fn settle(&mut self, leader: NodeId, out: &mut impl Effects<Self>) {
+        let round = self.round.number();
+        self.state = State::Settled { leader };
+        out.emit(Event::Elected { leaders: [leader].into(), term: 0 });
+        if let Some(next) = self.ring.onward(leader) {
+            out.send(next, Msg::Elected { leader, round });
+        }
+    }
+
+    fn on_elected(&mut self, leader: NodeId, out: &mut impl Effects<Self>) {
+        let key = |id| self.config.weights.key(id);
+        let me = self.ring.id();
+        let is_overruled = self.ring.is_eligible() && key(me) > key(leader);
+        let is_late = self.ring.is_before_dead(leader) || (leader == me && !self.ring.is_eligible());
+        match self.state {
+            // Two of the same round can differ only in whom they met; the higher one prevails.
+            State::Settled { leader: known } if key(leader) <= key(known) => {}
+            // It won without us, or is dead, or has retired: not our leader.
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant
+                if is_overruled || is_late =>
+            {
+                self.start(out);
+            }
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
+                self.settle(leader, out);
+            }
+        }
+    }
+
+    /// Somebody who may lead starts; the others pass it on.
+    fn on_retire(&mut self, uid: NodeId, round: Option<u64>, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Participant | State::Settled { .. } => {}
+            State::Idle | State::Vacant if uid == self.ring.id() => {}
+            State::Idle | State::Vacant if self.ring.is_eligible() => self.compete(out),
+            State::Idle | State::Vacant => {
+                self.state = State::Vacant;
+                if let Some(next) = self.ring.onward(uid) {
+                    out.send(next, Msg::Retire { uid, round });
+                }
+            }
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.bypass(peer);
+        self.active.remove(peer);
+        match self.state {
+            // The peer may have died with the message that we wait for.
+            State::Participant | State::Vacant => self.start(out),
+            State::Settled { leader } if self.ring.is_down(leader) => self.start(out),
+            State::Settled { .. } if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.readmit(peer);
+        match self.state {
+            // Names of this round that went past the peer must not meet with some that did not.
+            State::Participant => self.start(out),
+            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    /// Tells a new successor who leads.
+    fn greet(&mut self, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Settled { leader } => {
+                if let Some(next) = self.ring.onward(leader) {
+                    out.send(next, Msg::Elected { leader, round: self.round.number() });
+                }
+            }
+            State::Vacant => self.start(out),
+            State::Idle | State::Participant => {}
+        }
+    }
+
+    fn retire(&mut self, out: &mut impl Effects<Self>) {
+        self.ring.retire();
+        match self.state {
+            State::Settled { leader } if leader == self.ring.id() => self.start(out),
+            State::Participant => self.start(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    /// Takes note of the round of a message. Gives the round in which the message is to be handled, nothing if it has
+    /// come too late to be of use.
+    #[allow(clippy::option_option, reason = "a round that nobody knows is a round, too")]
+    fn join(&mut self, message: Option<u64>) -> Option<Option<u64>> {
+        let round = self.round.of(message);
+        match self.round.compare(round) {
+            Age::Old => return None,
+            Age::Current => {}
+            Age::New => {
+                self.round.enter(round);
+                self.state = State::Idle;
+                self.active.clear();
+            }
+        }
+        Some(round)
+    }
+
+    /// Who was active in the last election, as far as this process has noticed.
+    #[must_use]
+    pub fn active(&self) -> &NodeSet {
+        &self.active
+    }
+}
+
+impl Algorithm for RingActiveList {
+    const ABOUT: About = About {
+        name: "ring-active-list",
+        title: "Ring election with active lists",
+        paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977",
+        idea: "every name goes round once; who has its own name back has met all others and decides for itself",
+        family: Family::Election,
+        channels: Channels::Fifo,
+        synchrony: Synchrony::Asynchronous,
+        topology: Topology::Ring,
+        cost: "n^2+n, however many start",
+        faults: "crashes: the ring closes over the dead, who takes part starts again",
+        settings: &[Weights::SETTING, RING],
+        mutants: &[
+            Mutant {
+                name: "elect-early",
+                breaks: "E1",
+                nodes: 3,
+                change: "a process decides when the first name comes by, not when its own is back",
+            },
+            Mutant {
+                name: "own-name-last",
+                breaks: "E1",
+                nodes: 3,
+                change: "the name that wakes a process goes on before its own, and is back before all have been heard",
+            },
+        ],
+    };
+
+    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(RingActiveListConfig {
+            weights: Weights::read(settings),
+            broken: settings.mutant().map(|name| match name {
+                "elect-early" => Broken::ElectEarly,
+                _ => Broken::OwnNameLast,
+            }),
+        })
+    }
+}
+
+impl Election for RingActiveList {
+    fn leaders(&self) -> &[NodeId] {
+        match &self.state {
+            State::Settled { leader } => core::slice::from_ref(leader),
+            State::Idle | State::Participant | State::Vacant => &[],
+        }
+    }
+
+    fn is_participant(&self) -> bool {
+        self.state == State::Participant
+    }
+
+    fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
+        config.weights.highest(eligible.iter().copied()).into_iter().collect()
+    }
+
+    fn formula(_config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+        let m = tally.live(members);
+        if tally.starters.is_empty() && tally.recovered.is_none() || m <= 1 {
+            return Formula::exactly("0", 0);
+        }
+        if tally.recovered.is_some() {
+            return Formula { text: "n^2+n, and a second election", low: m * m + m, high: None };
+        }
+        Formula::exactly("n^2+n", m * m + m)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::trials::{self, Weather, config, world};
+    use alloc::format;
+
+    /// The worked example TV-A1: of four processes p4 and p1 are dead, p2 notices.
+    #[test]
+    fn book_tv_a1_two_of_four() {
+        let members = Members::numbered(4);
+        let config = config::<RingActiveList>(&[], None, &members);
+        let mut world = world::<RingActiveList>(&members, &config, &[NodeId(4), NodeId(1)]);
+        let active = |ids: &[u32]| ids.iter().map(|id| NodeId(*id)).collect::<NodeSet>();
+        world.request(2, Request::Start);
+        assert_eq!(*world.process(2).active(), active(&[2]));
+        world.deliver(2, 3);
+        assert_eq!(*world.process(3).active(), active(&[2, 3]));
+        world.deliver(3, 2);
+        assert_eq!(*world.process(2).active(), active(&[2, 3]));
+        world.deliver(3, 2);
+        world.drain();
+        let sent = world
+            .sent
+            .iter()
+            .map(|(from, to, message)| format!("{from} {} {} {to}", message.kind(), message.owner()));
+        let expected = [
+            "p2 Elect p2 p3",
+            "p3 Elect p3 p2",
+            "p3 Elect p2 p2",
+            "p2 Elect p3 p3",
+            "p2 Elected p3 p3",
+            "p3 Elected p3 p2",
+        ];
+        assert_eq!(sent.collect::<Vec<_>>(), expected);
+        assert!([2, 3].into_iter().all(|id| world.process(id).leaders() == [NodeId(3)]));
+    }
+
+    /// Everyone ends with everyone on its list.
+    #[test]
+    fn book_the_lists_are_complete() {
+        for starters in [&[1][..], &[4, 2], &[1, 2, 3, 4, 5]] {
+            let members = Members::numbered(5);
+            let config = config::<RingActiveList>(&[], None, &members);
+            let mut world = world::<RingActiveList>(&members, &config, &[]);
+            for id in starters {
+                world.request(*id, Request::Start);
+            }
+            world.drain();
+            let all: NodeSet = members.iter().collect();
+            assert!(world.processes.iter().all(|process| *process.active() == all));
+        }
+    }
+
+    #[test]
+    fn keeps_its_formula() {
+        trials::keeps_its_formula::<RingActiveList>(&[]);
+        trials::keeps_its_formula::<RingActiveList>(&[("weights", "1:5,2:3")]);
+    }
+
+    #[test]
+    fn mutants_are_caught() {
+        trials::mutants_are_caught::<RingActiveList>();
+    }
+
+    #[test]
+    fn a_crash_at_any_moment() {
+        trials::weathers::<RingActiveList>(Weather::CRASH, &[], 4_000);
+    }
+
+    #[test]
+    fn wrong_suspicions_are_got_over() {
+        trials::weathers::<RingActiveList>(Weather::DOUBT, &[], 20_000);
+    }
+
+    #[test]
+    fn a_storm_of_crashes_restarts_and_retirements() {
+        trials::weathers::<RingActiveList>(Weather::STORM, &[], 10_000);
+    }
+
+    #[test]
+    fn strangers_are_rejected() {
+        let members = Members::numbered(3);
+        let config = config::<RingActiveList>(&[], None, &members);
+        let mut world = world::<RingActiveList>(&members, &config, &[]);
+        let message = |uid| Msg::Elect { uid: NodeId(uid), round: Some(u64::MAX), life: Incarnation::FIRST };
+        for (from, uid) in [(1, 2), (9, 2), (2, 9)] {
+            world.input(NodeId(1), Input::Receive { from: NodeId(from), message: message(uid) });
+        }
+        assert_eq!(world.rejects.len(), 3);
+    }
+}

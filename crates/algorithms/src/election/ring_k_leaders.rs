@@ -1,0 +1,806 @@
+//! The ring election for several leaders.
+//!
+//! The list-carrying ring election ([`RingList`](super::RingList)) with a confirming and a committing lap, in the spirit
+//! of Skeen: *Nonblocking commit protocols*, SIGMOD 1981.
+//!
+//! A first lap gathers the names of all who are alive, as for one leader. The starter picks the k highest. Between the laps
+//! one of them may die, so a second lap asks everyone who is still there; only if all the chosen ones have seen it, a third
+//! one puts them into office. Otherwise the starter begins again.
+//!
+//! ```text
+//!   p3 ── Election 3 ──▶ p5 ── 3,5 ──▶ p1 ── 3,5,1 ──▶ p4 ── 3,5,1,4 ──▶ p3
+//!   p3 ── Choose 5,4 by 3 ──▶ p5 ──▶ p1 ──▶ p4 ── Choose 5,4 by 3,5,1,4 ──▶ p3      both are among them
+//!   p3 ── Commit 5,4 ──▶ p5 ──▶ p1 ──▶ p4 ──▶ p3
+//! ```
+//!
+//! Without the third lap (`commit=no`) everyone believes the second one: it is cheaper, and after a crash there may for a
+//! while be leaders whom the starter is about to replace. If fewer than k are alive, all of them lead.
+//!
+//! **Cost**: 3n messages for every starter, 2n without the third lap; as many again for an attempt that fails.
+//!
+//! **Assumes** nothing about time or the order of messages.
+//!
+//! **Crashes**: see [`ring`](super::ring). A process whose successor dies sends its last message again, past the dead one; if
+//! several starters are under way, it starts the next round instead. If the starter is dead, the last process before it
+//! finishes the election in its place. The confirming lap notices the death of a chosen one, the committing lap does so at
+//! the process before it. Who ought to be among the leaders and is not starts again.
+//!
+//! **Caveats**: the confirmation shows that the leaders were alive, not that they are. Two starters of the same round commit
+//! independently; in the midst of crashes and recoveries they may differ, until the next round.
+
+use alloc::vec::Vec;
+
+use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
+use serde::{Deserialize, Serialize};
+
+use super::ring::{Age, ROUND, Ring, Round, visit_round};
+use super::{Election, Event, RING, Request, Tally, Weights, phase};
+use crate::{
+    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
+    Topology, Values,
+};
+
+/// A process of the ring election for several leaders.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RingKLeaders {
+    ring: Ring,
+    config: RingKLeadersConfig,
+    round: Round,
+    state: State,
+    /// How far this process has got as the initiator of this round.
+    stage: Stage,
+    /// What it sent last in this round: lost, if the successor dies with it.
+    last: Option<Msg>,
+    /// More than one initiator is under way in this round.
+    crowded: bool,
+    /// This is not the first life of the process.
+    is_back: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// No election has come by yet.
+    Idle,
+    /// Waits for a result.
+    Participant,
+    /// Knows the outcome.
+    Settled { leaders: Vec<NodeId> },
+    /// May not lead, and has asked the others to elect somebody. Perhaps nobody may lead.
+    Vacant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Its list is not back.
+    Open,
+    /// It has chosen.
+    Choosing,
+    /// Its choice is confirmed.
+    Done,
+}
+
+/// Settings of [`RingKLeaders`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RingKLeadersConfig {
+    weights: Weights,
+    /// How many shall lead.
+    k: usize,
+    /// Whether a third lap puts them into office.
+    commits: bool,
+    broken: Option<Broken>,
+}
+
+/// The broken twins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Broken {
+    LowestLead,
+    NoCommit,
+}
+
+/// What the processes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RingKLeadersMessage {
+    /// These are alive, as far as the list has come.
+    Election {
+        /// Who started it.
+        initiator: NodeId,
+        /// The round; none if the initiator is back from a crash and does not know it.
+        round: Option<u64>,
+        /// Who has seen it, the initiator first.
+        list: Vec<NodeId>,
+    },
+    /// These shall lead, if they are still there.
+    Choose {
+        /// Who chose them.
+        initiator: NodeId,
+        /// The round.
+        round: u64,
+        /// The chosen ones, the highest first.
+        leaders: Vec<NodeId>,
+        /// Who has seen it, the initiator first.
+        list: Vec<NodeId>,
+    },
+    /// They lead.
+    Commit {
+        /// Who says so.
+        initiator: NodeId,
+        /// The round.
+        round: u64,
+        /// The leaders, the highest first.
+        leaders: Vec<NodeId>,
+    },
+    /// The result once more, for a new successor; passed on for as long as it is news.
+    Inform {
+        /// As in the result.
+        round: u64,
+        /// As in the result.
+        leaders: Vec<NodeId>,
+    },
+    /// Elect somebody, but not me.
+    Retire {
+        /// Who does not want to lead.
+        uid: NodeId,
+        /// As in an election.
+        round: Option<u64>,
+    },
+}
+
+use RingKLeadersMessage as Msg;
+
+impl Message for RingKLeadersMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Msg::Election { .. } => "Election",
+            Msg::Choose { .. } => "Choose",
+            Msg::Commit { .. } => "Commit",
+            Msg::Inform { .. } => "Inform",
+            Msg::Retire { .. } => "Retire",
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Msg::Election { round, .. } | Msg::Retire { round, .. } => visit_round(round, visit),
+            Msg::Choose { round, .. } | Msg::Commit { round, .. } | Msg::Inform { round, .. } => {
+                visit(Counter::exact(ROUND, round));
+            }
+        }
+    }
+}
+
+impl RingKLeadersMessage {
+    /// Whose lap it is; nobody's if it only goes as far as it is news.
+    fn owner(&self) -> Option<NodeId> {
+        match self {
+            Msg::Election { initiator, .. }
+            | Msg::Choose { initiator, .. }
+            | Msg::Commit { initiator, .. } => Some(*initiator),
+            Msg::Retire { uid, .. } => Some(*uid),
+            Msg::Inform { .. } => None,
+        }
+    }
+}
+
+impl Protocol for RingKLeaders {
+    type Config = RingKLeadersConfig;
+    type Message = RingKLeadersMessage;
+    type Request = Request;
+    type Event = Event;
+    type Timer = ();
+    type Durable = ();
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        let round = Round::new(boot.life);
+        Self {
+            ring: Ring::new(&boot),
+            config: boot.config.clone(),
+            round,
+            state: State::Idle,
+            stage: Stage::Open,
+            last: None,
+            crowded: false,
+            is_back: round.known().is_none(),
+        }
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        match input {
+            Input::Receive { from, .. } if !self.ring.is_peer(from) => {
+                out.reject(from, "only the other members may send");
+            }
+            Input::Receive { from, message } => match self.objection(&message) {
+                Some(why) => out.reject(from, why),
+                None => self.receive(message, out),
+            },
+            // A process that comes back has forgotten who leads, and may be one who should.
+            Input::Start if self.is_back => self.start(out),
+            Input::Start => {}
+            Input::Request(Request::Start) => match self.state {
+                State::Participant => {}
+                State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
+            },
+            Input::Request(Request::Retire) => self.retire(out),
+            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
+            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
+            Input::Expire(()) => {}
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        phase(self.ring.id(), self.leaders(), self.is_participant())
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(self.round.counter());
+        if let Some(last) = &mut self.last {
+            last.visit_counters(visit);
+        }
+    }
+}
+
+impl RingKLeaders {
+    /// What is wrong with a message, if no honest process can have sent it.
+    fn objection(&self, message: &Msg) -> Option<&'static str> {
+        let me = self.ring.id();
+        let is_list = |ids: &[NodeId]| self.ring.is_list(ids.iter().copied());
+        let is_lap = |initiator: &NodeId, list: &[NodeId]| {
+            list.first() == Some(initiator) && is_list(list) && (*initiator == me || !list.contains(&me))
+        };
+        let may_lead = |leaders: &[NodeId]| (1..=self.config.k).contains(&leaders.len()) && is_list(leaders);
+        let fits = match message {
+            Msg::Election { initiator, list, .. } => is_lap(initiator, list),
+            Msg::Choose { initiator, leaders, list, .. } => is_lap(initiator, list) && may_lead(leaders),
+            Msg::Commit { initiator, leaders, .. } => is_list(&[*initiator]) && may_lead(leaders),
+            Msg::Inform { leaders, .. } => may_lead(leaders),
+            Msg::Retire { uid, .. } => is_list(&[*uid]),
+        };
+        (!fits).then_some(
+            "lists name members, each once, the starter first; leaders are at most as many as wanted",
+        )
+    }
+
+    fn receive(&mut self, message: Msg, out: &mut impl Effects<Self>) {
+        match message {
+            Msg::Election { initiator, round, list } => {
+                if let Some(round) = self.join(round) {
+                    self.on_election(initiator, round, list, out);
+                }
+            }
+            Msg::Choose { initiator, round, leaders, list } => {
+                if self.join(Some(round)).is_some() {
+                    self.on_choose(initiator, leaders, list, out);
+                }
+            }
+            // The lap is over; or it is about an earlier life of ours, of which we know nothing.
+            Msg::Commit { initiator, .. } if initiator == self.ring.id() => {}
+            Msg::Commit { initiator, round, leaders } => {
+                if self.join(Some(round)).is_some() && self.accept(&leaders, out) {
+                    self.pass_on(Msg::Commit { initiator, round, leaders }, out);
+                }
+            }
+            Msg::Inform { round, leaders } => {
+                let is_news = self.join(Some(round)).is_some() && self.leaders() != leaders;
+                if is_news
+                    && self.accept(&leaders, out)
+                    && self.leaders() == leaders
+                    && let Some(next) = self.ring.successor()
+                {
+                    out.send(next, Msg::Inform { round, leaders });
+                }
+            }
+            Msg::Retire { uid, round } => {
+                if let Some(round) = self.join(round) {
+                    self.on_retire(uid, round, out);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, out: &mut impl Effects<Self>) {
+        self.round.advance();
+        self.compete(out);
+    }
+
+    /// Sends a list round in the round that we are in, or asks the next one to.
+    fn compete(&mut self, out: &mut impl Effects<Self>) {
+        let (me, round) = (self.ring.id(), self.round.known());
+        self.clear();
+        self.state = if self.ring.is_eligible() { State::Participant } else { State::Vacant };
+        match (self.ring.successor(), self.ring.is_eligible()) {
+            (Some(_), true) => self.pass_on(Msg::Election { initiator: me, round, list: [me].into() }, out),
+            (Some(_), false) => self.pass_on(Msg::Retire { uid: me, round }, out),
+            (None, true) => self.choose([me].into(), out),
+            (None, false) => {}
+        }
+    }
+
+    fn on_election(
+        &mut self,
+        initiator: NodeId,
+        round: Option<u64>,
+        mut list: Vec<NodeId>,
+        out: &mut impl Effects<Self>,
+    ) {
+        let me = self.ring.id();
+        if initiator == me {
+            // A list that was sent past a dead process may come back twice.
+            if self.stage == Stage::Open {
+                self.choose(list, out);
+            }
+            return;
+        }
+        if let State::Idle | State::Vacant = self.state {
+            self.state = State::Participant;
+        }
+        if self.ring.is_eligible() {
+            list.push(me);
+        }
+        self.pass_on(Msg::Election { initiator, round, list }, out);
+    }
+
+    /// The list has been everywhere: picks the leaders and asks everyone.
+    fn choose(&mut self, mut list: Vec<NodeId>, out: &mut impl Effects<Self>) {
+        let me = self.ring.id();
+        list.retain(|id| *id != me || self.ring.is_eligible());
+        let leaders = self.config.highest(&list);
+        if leaders.is_empty() {
+            return self.start(out);
+        }
+        self.round.settle();
+        self.stage = Stage::Choosing;
+        if let State::Idle | State::Vacant = self.state {
+            self.state = State::Participant;
+        }
+        let (round, list) = (self.round.number(), [me].into());
+        match self.ring.successor() {
+            Some(_) => self.pass_on(Msg::Choose { initiator: me, round, leaders, list }, out),
+            None => self.conclude(leaders, &[me], out),
+        }
+    }
+
+    fn on_choose(
+        &mut self,
+        initiator: NodeId,
+        leaders: Vec<NodeId>,
+        mut list: Vec<NodeId>,
+        out: &mut impl Effects<Self>,
+    ) {
+        let me = self.ring.id();
+        if initiator == me {
+            if self.stage != Stage::Done {
+                self.conclude(leaders, &list, out);
+            }
+            return;
+        }
+        if self.is_slighted(&leaders) {
+            return self.start(out);
+        }
+        if !self.config.commits {
+            self.settle(&leaders, out);
+        } else if let State::Idle | State::Vacant = self.state {
+            self.state = State::Participant;
+        }
+        if self.ring.is_eligible() {
+            list.push(me);
+        }
+        let round = self.round.number();
+        self.pass_on(Msg::Choose { initiator, round, leaders, list }, out);
+    }
+
+    /// Everyone who is there has seen the choice.
+    fn conclude(&mut self, leaders: Vec<NodeId>, list: &[NodeId], out: &mut impl Effects<Self>) {
+        if !leaders.iter().all(|leader| list.contains(leader)) {
+            return self.start(out);
+        }
+        self.stage = Stage::Done;
+        let is_known = self.config.broken == Some(Broken::NoCommit) || !self.config.commits;
+        if self.accept(&leaders, out) && !is_known && self.ring.successor().is_some() {
+            let (initiator, round) = (self.ring.id(), self.round.number());
+            self.pass_on(Msg::Commit { initiator, round, leaders }, out);
+        }
+    }
+
+    /// Takes on the leaders, or starts an election instead.
+    fn accept(&mut self, leaders: &[NodeId], out: &mut impl Effects<Self>) -> bool {
+        let me = self.ring.id();
+        let is_late = leaders
+            .iter()
+            .any(|leader| self.ring.is_before_dead(*leader) || (*leader == me && !self.ring.is_eligible()));
+        if is_late || self.is_slighted(leaders) {
+            self.start(out);
+            return false;
+        }
+        self.settle(leaders, out);
+        true
+    }
+
+    fn settle(&mut self, leaders: &[NodeId], out: &mut impl Effects<Self>) {
+        match &self.state {
+            // Two of the same round can differ only in whom they met; the higher ones prevail.
+            State::Settled { leaders: known } if self.config.keys(leaders) <= self.config.keys(known) => {}
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
+                self.state = State::Settled { leaders: leaders.to_vec() };
+                out.emit(Event::Elected { leaders: leaders.to_vec(), term: 0 });
+            }
+        }
+    }
+
+    /// Whether we ought to be among the leaders and are not.
+    fn is_slighted(&self, leaders: &[NodeId]) -> bool {
+        let me = self.ring.id();
+        let key = |id| self.config.weights.key(id);
+        let has_room = leaders.len() < self.config.k || leaders.iter().any(|leader| key(*leader) < key(me));
+        self.ring.is_eligible()
+            && has_room
+            && !leaders.contains(&me)
+            && self.config.broken != Some(Broken::LowestLead)
+    }
+
+    /// Sends a message on along its lap, or does what is left to do if its owner is dead and would be next.
+    fn pass_on(&mut self, message: Msg, out: &mut impl Effects<Self>) {
+        let Some(owner) = message.owner() else { return };
+        if let Some(next) = self.ring.onward(owner) {
+            self.crowded |= self.last.as_ref().is_some_and(|last| last.owner() != Some(owner));
+            self.last = Some(message.clone());
+            return out.send(next, message);
+        }
+        match message {
+            // In a round of its own: should the initiator be back, it may find another result in this one.
+            Msg::Election { mut list, .. } => {
+                list.retain(|id| *id != owner);
+                self.round.advance();
+                self.clear();
+                self.state = State::Participant;
+                self.choose(list, out);
+            }
+            Msg::Choose { leaders, mut list, .. } => {
+                list.retain(|id| *id != owner);
+                self.conclude(leaders, &list, out);
+            }
+            Msg::Commit { .. } | Msg::Inform { .. } | Msg::Retire { .. } => {}
+        }
+    }
+
+    /// Somebody who may lead starts; the others pass it on.
+    fn on_retire(&mut self, uid: NodeId, round: Option<u64>, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Participant | State::Settled { .. } => {}
+            State::Idle | State::Vacant if uid == self.ring.id() => {}
+            State::Idle | State::Vacant if self.ring.is_eligible() => self.compete(out),
+            State::Idle | State::Vacant => {
+                self.state = State::Vacant;
+                self.pass_on(Msg::Retire { uid, round }, out);
+            }
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.bypass(peer);
+        match &self.state {
+            State::Vacant => self.start(out),
+            State::Settled { leaders } if leaders.iter().any(|leader| self.ring.is_down(*leader)) => {
+                self.start(out);
+            }
+            State::Participant if has_new_successor => self.send_again(out),
+            State::Settled { .. } if has_new_successor => {
+                // Without the third lap the initiator still waits for the second one.
+                if matches!(self.last, Some(Msg::Choose { .. })) && !self.config.commits {
+                    self.send_again(out);
+                }
+                self.greet(out);
+            }
+            State::Idle | State::Participant | State::Settled { .. } => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.readmit(peer);
+        match self.state {
+            // Lists of this round that went past the peer must not meet with some that did not.
+            State::Participant => self.start(out),
+            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    /// The successor may have died with our last message.
+    fn send_again(&mut self, out: &mut impl Effects<Self>) {
+        match self.last.take() {
+            Some(last) if !self.crowded => self.pass_on(last, out),
+            Some(_) | None => self.start(out),
+        }
+    }
+
+    /// Tells a new successor who leads.
+    fn greet(&mut self, out: &mut impl Effects<Self>) {
+        match &self.state {
+            State::Settled { leaders } => {
+                if let Some(next) = self.ring.successor() {
+                    out.send(next, Msg::Inform { round: self.round.number(), leaders: leaders.clone() });
+                }
+            }
+            State::Vacant => self.start(out),
+            State::Idle | State::Participant => {}
+        }
+    }
+
+    fn retire(&mut self, out: &mut impl Effects<Self>) {
+        self.ring.retire();
+        match &self.state {
+            State::Settled { leaders } if leaders.contains(&self.ring.id()) => self.start(out),
+            State::Participant => self.start(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    /// Takes note of the round of a message. Gives the round in which the message is to be handled, nothing if it has
+    /// come too late to be of use.
+    #[allow(clippy::option_option, reason = "a round that nobody knows is a round, too")]
+    fn join(&mut self, message: Option<u64>) -> Option<Option<u64>> {
+        let round = self.round.of(message);
+        match self.round.compare(round) {
+            Age::Old => return None,
+            Age::Current => {}
+            Age::New => {
+                self.round.enter(round);
+                self.clear();
+                self.state = State::Idle;
+            }
+        }
+        Some(round)
+    }
+
+    /// Forgets what was done in an earlier round.
+    fn clear(&mut self) {
+        self.stage = Stage::Open;
+        self.last = None;
+        self.crowded = false;
+    }
+}
+
+impl RingKLeadersConfig {
+    /// The k highest, the highest first.
+    fn highest(&self, list: &[NodeId]) -> Vec<NodeId> {
+        let mut list = list.to_vec();
+        list.sort_unstable_by_key(|id| self.weights.key(*id));
+        if self.broken != Some(Broken::LowestLead) {
+            list.reverse();
+        }
+        list.truncate(self.k);
+        list
+    }
+
+    fn keys(&self, leaders: &[NodeId]) -> Vec<(u64, NodeId)> {
+        leaders.iter().map(|leader| self.weights.key(*leader)).collect()
+    }
+}
+
+impl Algorithm for RingKLeaders {
+    const ABOUT: About = About {
+        name: "ring-k-leaders",
+        title: "Ring election for k leaders",
+        paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977; with the phases of Skeen: \
+                Nonblocking commit protocols, SIGMOD, 1981",
+        idea: "one lap gathers all names, one confirms the k highest, one puts them into office",
+        family: Family::Election,
+        channels: Channels::Any,
+        synchrony: Synchrony::Asynchronous,
+        topology: Topology::Ring,
+        cost: "3n for every starter, 2n without the committing lap; again if a chosen one dies",
+        faults: "crashes: the ring closes over the dead, a choice that is not confirmed is made again",
+        settings: &[
+            Weights::SETTING,
+            RING,
+            Setting {
+                key: "k",
+                values: Values::Number(1, 64),
+                default: "2",
+                unsafe_values: &[],
+                help: "how many shall lead; all, if fewer are alive",
+            },
+            Setting {
+                key: "commit",
+                values: Values::OneOf(&["yes", "no"]),
+                default: "yes",
+                unsafe_values: &[],
+                help: "whether the leaders wait for a third lap before they lead",
+            },
+        ],
+        mutants: &[
+            Mutant {
+                name: "lowest-lead",
+                breaks: "E5",
+                nodes: 4,
+                change: "the lowest of the list are chosen, and nobody objects",
+            },
+            Mutant {
+                name: "no-commit",
+                breaks: "E2",
+                nodes: 3,
+                change: "the starter does not tell the others that their choice is confirmed",
+            },
+        ],
+    };
+
+    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(RingKLeadersConfig {
+            weights: Weights::read(settings),
+            k: settings.number("k") as usize,
+            commits: settings.get("commit") == "yes",
+            broken: settings.mutant().map(|name| match name {
+                "lowest-lead" => Broken::LowestLead,
+                _ => Broken::NoCommit,
+            }),
+        })
+    }
+}
+
+impl Election for RingKLeaders {
+    fn leaders(&self) -> &[NodeId] {
+        match &self.state {
+            State::Settled { leaders } => leaders,
+            State::Idle | State::Participant | State::Vacant => &[],
+        }
+    }
+
+    fn is_participant(&self) -> bool {
+        self.state == State::Participant
+    }
+
+    fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
+        // The ideal, whatever a broken twin makes of it.
+        RingKLeadersConfig { broken: None, ..config.clone() }.highest(eligible)
+    }
+
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+        let m = tally.live(members);
+        let (laps, text) = if config.commits { (3, "3n per starter") } else { (2, "2n per starter") };
+        let all = laps * m * tally.starters.len() as u64;
+        if tally.recovered.is_some() {
+            return Formula { text: "as many per starter, and a second election", low: all, high: None };
+        }
+        if m <= 1 {
+            return Formula::exactly("0", 0);
+        }
+        Formula::exactly(text, all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::trials::{self, Judged, Weather, config, ring, world};
+
+    const PLAIN: &[(&str, &str)] = &[("commit", "no")];
+
+    /// The ring of the worked examples, p6 dead.
+    fn book(given: &[(&str, &str)]) -> Judged<RingKLeaders> {
+        let members = ring(&[3, 5, 0, 1, 4, 6]);
+        world(&members, &config::<RingKLeaders>(given, None, &members), &[NodeId(6)])
+    }
+
+    fn all_name(world: &Judged<RingKLeaders>, ids: &[u32], leaders: [u32; 2]) -> bool {
+        ids.iter().all(|id| world.process(*id).leaders() == leaders.map(NodeId))
+    }
+
+    /// The worked example TV-2L1: two laps without commit, three with.
+    #[test]
+    fn book_tv_2l1_two_leaders() {
+        for (given, messages) in [(PLAIN, 10), (&[], 15)] {
+            let mut world = book(given);
+            world.request(3, Request::Start);
+            world.drain();
+            assert_eq!(world.sent.len(), messages);
+            assert!(all_name(&world, &[3, 5, 0, 1, 4], [5, 4]));
+        }
+    }
+
+    /// The worked example TV-2L2: p4 dies between the laps. One message more than the book's 17: p1 cannot know whether
+    /// p4 died with the list, and sends it again.
+    #[test]
+    fn book_tv_2l2_a_chosen_one_dies_between_the_laps() {
+        let mut world = book(PLAIN);
+        world.request(3, Request::Start);
+        for (from, to) in [(3, 5), (5, 0), (0, 1), (1, 4), (4, 3)] {
+            world.deliver(from, to);
+        }
+        world.crash(4);
+        world.report(4);
+        world.drain();
+        let collected = world.sent.iter().find_map(|(_, to, message)| match message {
+            Msg::Choose { list, .. } if to.0 == 3 => Some(list.clone()),
+            _ => None,
+        });
+        assert_eq!(collected.expect("the choice came back"), [3, 5, 0, 1].map(NodeId));
+        let count = |kind| world.sent.iter().filter(|(_, _, message)| message.kind() == kind).count();
+        assert_eq!([count("Election"), count("Choose")], [5 + 1 + 4, 4 + 4]);
+        assert_eq!(world.sent.len(), 17 + 1);
+        assert!(all_name(&world, &[3, 5, 0, 1], [5, 3]));
+    }
+
+    /// The worked example TV-2L3: the initiator dies; p4, the last before it, finishes in its place.
+    #[test]
+    fn book_tv_2l3_the_initiator_dies() {
+        let mut world = book(&[]);
+        world.request(3, Request::Start);
+        world.crash(3);
+        world.report(3);
+        world.drain();
+        let choice = world.sent.iter().find(|(_, _, message)| message.kind() == "Choose");
+        assert!(matches!(choice, Some((NodeId(4), NodeId(5), _))));
+        assert_eq!(world.sent.len(), 4 + 4 + 4);
+        assert!(all_name(&world, &[5, 0, 1, 4], [5, 4]));
+    }
+
+    /// Nobody leads before the third lap.
+    #[test]
+    fn a_choice_is_not_yet_an_election() {
+        let mut world = book(&[]);
+        world.request(3, Request::Start);
+        while !world.in_flight().any(|(_, _, message)| message.kind() == "Commit") {
+            assert!(world.events.is_empty());
+            let (from, to, _) = world.travelling()[0];
+            world.deliver_nth(from, to, 0);
+        }
+        assert_eq!(world.events.len(), 1);
+    }
+
+    #[test]
+    fn keeps_its_formula() {
+        trials::keeps_its_formula::<RingKLeaders>(&[]);
+        trials::keeps_its_formula::<RingKLeaders>(PLAIN);
+        trials::keeps_its_formula::<RingKLeaders>(&[("k", "3"), ("weights", "1:5,2:3")]);
+        trials::keeps_its_formula::<RingKLeaders>(&[("k", "64")]);
+    }
+
+    #[test]
+    fn mutants_are_caught() {
+        trials::mutants_are_caught::<RingKLeaders>();
+    }
+
+    #[test]
+    fn a_crash_at_any_moment() {
+        trials::weathers::<RingKLeaders>(Weather::CRASH, &[], 4_000);
+        trials::weathers::<RingKLeaders>(Weather::CRASH.tentative(), PLAIN, 4_000);
+        trials::weathers::<RingKLeaders>(Weather::CRASH, &[("k", "1")], 4_000);
+    }
+
+    #[test]
+    fn wrong_suspicions_are_got_over() {
+        trials::weathers::<RingKLeaders>(Weather::DOUBT, &[], 20_000);
+        trials::weathers::<RingKLeaders>(Weather::DOUBT, PLAIN, 20_000);
+    }
+
+    #[test]
+    fn a_storm_of_crashes_restarts_and_retirements() {
+        trials::weathers::<RingKLeaders>(Weather::STORM, &[], 10_000);
+        trials::weathers::<RingKLeaders>(Weather::STORM.tentative(), PLAIN, 10_000);
+    }
+
+    #[test]
+    fn nonsense_is_rejected() {
+        let mut world = book(&[]);
+        let list = |ids: &[u32]| ids.iter().map(|id| NodeId(*id)).collect::<Vec<_>>();
+        let choose = |leaders: &[u32], ids: &[u32]| Msg::Choose {
+            initiator: NodeId(5),
+            round: u64::MAX,
+            leaders: list(leaders),
+            list: list(ids),
+        };
+        let nonsense = [
+            Msg::Election { initiator: NodeId(5), round: None, list: list(&[]) },
+            Msg::Election { initiator: NodeId(5), round: None, list: list(&[5, 9]) },
+            choose(&[], &[5]),
+            choose(&[5, 4, 1], &[5]),
+            choose(&[5, 5], &[5]),
+            choose(&[5], &[5, 3]),
+            Msg::Commit { initiator: NodeId(9), round: 1, leaders: list(&[5]) },
+            Msg::Inform { round: 1, leaders: list(&[9]) },
+            Msg::Retire { uid: NodeId(9), round: None },
+        ];
+        for message in nonsense.clone() {
+            world.input(NodeId(3), Input::Receive { from: NodeId(4), message });
+        }
+        assert_eq!(world.rejects.len(), nonsense.len());
+    }
+}

@@ -1,0 +1,673 @@
+//! The ring election whose message carries the list of those it has met.
+//!
+//! The form in which textbooks teach elections on a ring (Tanenbaum, van Steen: *Distributed systems*, section on
+//! election algorithms), after Le Lann: *Distributed systems – towards a formal approach*, IFIP 1977.
+//!
+//! Whoever starts sends a list with its own name in it. Everyone adds its name and passes the list on. When the list is
+//! back, it names all who are alive; the starter picks the highest and sends the result round once more.
+//!
+//! ```text
+//!   p3 starts    p3 ──3──▶ p5 ──3,5──▶ p1 ──3,5,1──▶ p3
+//!                p3 ──▶ Coordinator 5 ──▶ p1 ──▶ ... ──▶ p3          p3 stops it
+//! ```
+//!
+//! Several may start at once. Their lists go round independently, come back with the same names in another order, and
+//! give the same result; that costs messages and nothing else. With `suppress=yes` a process that has started ignores
+//! the lists of starters with lower priority than its own.
+//!
+//! **Cost**: 2n messages for every starter, one after the other. In contrast to Chang and Roberts' algorithm
+//! everyone learns who else is alive.
+//!
+//! **Assumes** nothing about time or the order of messages.
+//!
+//! **Crashes**: see [`ring`](super::ring). If the starter is dead, the last process before it finds the list complete and
+//! finishes the election in its place. If a process learns of a crash while it takes part, the list may have been lost:
+//! it starts again in the next round. A process that hears of a leader elected without it starts, too.
+//!
+//! **Caveats**: the rounds are no terms. Two starters of the same round decide independently, and in the midst of crashes
+//! and recoveries they may decide differently, until the next round. A leader that dies while its result goes round is announced
+//! nevertheless, until its crash is reported.
+
+use alloc::vec::Vec;
+
+use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
+use serde::{Deserialize, Serialize};
+
+use super::ring::{Age, ROUND, Ring, Round, visit_round};
+use super::{Election, Event, RING, Request, Tally, Weights, phase};
+use crate::{
+    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
+    Topology, Values,
+};
+
+/// A process of the ring election with a travelling list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RingList {
+    ring: Ring,
+    config: RingListConfig,
+    round: Round,
+    state: State,
+    /// This is not the first life of the process.
+    is_back: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// No election has come by yet.
+    Idle,
+    /// Waits for a result.
+    Participant {
+        /// Has sent a list of its own in this round.
+        started: bool,
+    },
+    /// Knows the outcome.
+    Settled {
+        leader: NodeId,
+        /// Everyone who was alive and could be elected.
+        active: Vec<NodeId>,
+    },
+    /// May not lead, and has asked the others to elect somebody. Perhaps nobody may lead.
+    Vacant,
+}
+
+/// Settings of [`RingList`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RingListConfig {
+    weights: Weights,
+    /// Whether a starter ignores the lists of lower starters.
+    suppresses: bool,
+    broken: Option<Broken>,
+}
+
+/// The broken twins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Broken {
+    MinWins,
+    ForgetLast,
+    StarterSwallows,
+}
+
+/// What the processes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RingListMessage {
+    /// These are alive, as far as the list has come.
+    Election {
+        /// Who started it.
+        initiator: NodeId,
+        /// The round; none if the initiator is back from a crash and does not know it.
+        round: Option<u64>,
+        /// Who has seen it, the initiator first.
+        list: Vec<NodeId>,
+    },
+    /// The result.
+    Coordinator {
+        /// Who finished the election.
+        initiator: NodeId,
+        /// Its round.
+        round: u64,
+        /// Who leads.
+        leader: NodeId,
+        /// Among whom it was chosen.
+        list: Vec<NodeId>,
+    },
+    /// The result once more, for a new successor; passed on for as long as it is news.
+    Inform {
+        /// As in the result.
+        round: u64,
+        /// As in the result.
+        leader: NodeId,
+        /// As in the result.
+        list: Vec<NodeId>,
+    },
+    /// Elect somebody, but not me.
+    Retire {
+        /// Who does not want to lead.
+        uid: NodeId,
+        /// As in an election.
+        round: Option<u64>,
+    },
+}
+
+use RingListMessage as Msg;
+
+impl Message for RingListMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Msg::Election { .. } => "Election",
+            Msg::Coordinator { .. } => "Coordinator",
+            Msg::Inform { .. } => "Inform",
+            Msg::Retire { .. } => "Retire",
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Msg::Election { round, .. } | Msg::Retire { round, .. } => visit_round(round, visit),
+            Msg::Coordinator { round, .. } | Msg::Inform { round, .. } => visit(Counter::exact(ROUND, round)),
+        }
+    }
+}
+
+impl Protocol for RingList {
+    type Config = RingListConfig;
+    type Message = RingListMessage;
+    type Request = Request;
+    type Event = Event;
+    type Timer = ();
+    type Durable = ();
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        let round = Round::new(boot.life);
+        Self {
+            ring: Ring::new(&boot),
+            config: boot.config.clone(),
+            round,
+            state: State::Idle,
+            is_back: round.known().is_none(),
+        }
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        match input {
+            Input::Receive { from, .. } if !self.ring.is_peer(from) => {
+                out.reject(from, "only the other members may send");
+            }
+            Input::Receive { from, message } => match self.objection(&message) {
+                Some(why) => out.reject(from, why),
+                None => self.receive(message, out),
+            },
+            // A process that comes back has forgotten who leads, and may be the one who should.
+            Input::Start if self.is_back => self.start(out),
+            Input::Start => {}
+            Input::Request(Request::Start) => match self.state {
+                State::Participant { .. } => {}
+                State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
+            },
+            Input::Request(Request::Retire) => self.retire(out),
+            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
+            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
+            Input::Expire(()) => {}
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        phase(self.ring.id(), self.leaders(), self.is_participant())
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(self.round.counter());
+    }
+}
+
+impl RingList {
+    /// What is wrong with a message, if no honest process can have sent it.
+    fn objection(&self, message: &Msg) -> Option<&'static str> {
+        let me = self.ring.id();
+        match message {
+            Msg::Election { initiator, list, .. } => {
+                let fits = list.first() == Some(initiator) && self.ring.is_list(list.iter().copied());
+                let is_new = *initiator == me || !list.contains(&me);
+                (!fits || !is_new).then_some("a list names members, each once, its starter first")
+            }
+            Msg::Coordinator { initiator, leader, list, .. } => {
+                let fits = self.ring.members().contains(*initiator) && list.contains(leader);
+                (!fits || !self.ring.is_list(list.iter().copied()))
+                    .then_some("a leader is chosen from a list of members")
+            }
+            Msg::Inform { leader, list, .. } => (!list.contains(leader)
+                || !self.ring.is_list(list.iter().copied()))
+            .then_some("a leader is chosen from a list of members"),
+            Msg::Retire { uid, .. } => (!self.ring.members().contains(*uid)).then_some("only members retire"),
+        }
+    }
+
+    fn receive(&mut self, message: Msg, out: &mut impl Effects<Self>) {
+        match message {
+            Msg::Election { initiator, round, list } => {
+                if let Some(round) = self.join(round) {
+                    self.on_election(initiator, round, list, out);
+                }
+            }
+            // The lap is over; or it is about an earlier life of ours, of which we know nothing.
+            Msg::Coordinator { initiator, .. } if initiator == self.ring.id() => {}
+            Msg::Coordinator { initiator, round, leader, list } => {
+                if self.join(Some(round)).is_some()
+                    && self.accept(leader, &list, out)
+                    && let Some(next) = self.ring.onward(initiator)
+                {
+                    out.send(next, Msg::Coordinator { initiator, round, leader, list });
+                }
+            }
+            Msg::Inform { round, leader, list } => {
+                let is_news = self.join(Some(round)).is_some() && self.leaders() != [leader];
+                if is_news
+                    && self.accept(leader, &list, out)
+                    && self.leaders() == [leader]
+                    && let Some(next) = self.ring.successor()
+                {
+                    out.send(next, Msg::Inform { round, leader, list });
+                }
+            }
+            Msg::Retire { uid, round } => {
+                if let Some(round) = self.join(round) {
+                    self.on_retire(uid, round, out);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, out: &mut impl Effects<Self>) {
+        self.round.advance();
+        self.compete(out);
+    }
+
+    /// Sends a list round in the round that we are in, or asks the next one to.
+    fn compete(&mut self, out: &mut impl Effects<Self>) {
+        let (me, round) = (self.ring.id(), self.round.known());
+        let is_eligible = self.ring.is_eligible();
+        self.state = if is_eligible { State::Participant { started: true } } else { State::Vacant };
+        match (self.ring.successor(), is_eligible) {
+            (Some(next), true) => out.send(next, Msg::Election { initiator: me, round, list: [me].into() }),
+            (Some(next), false) => out.send(next, Msg::Retire { uid: me, round }),
+            (None, true) => self.finish([me].into(), out),
+            (None, false) => {}
+        }
+    }
+
+    fn on_election(
+        &mut self,
+        initiator: NodeId,
+        round: Option<u64>,
+        mut list: Vec<NodeId>,
+        out: &mut impl Effects<Self>,
+    ) {
+        let me = self.ring.id();
+        if initiator == me {
+            return self.finish(list, out);
+        }
+        let key = |id| self.config.weights.key(id);
+        if self.state == (State::Participant { started: true }) {
+            let suppressed = self.config.suppresses && key(initiator) < key(me);
+            if suppressed || self.config.broken == Some(Broken::StarterSwallows) {
+                return;
+            }
+        }
+        if let State::Idle | State::Vacant = self.state {
+            self.state = State::Participant { started: false };
+        }
+        if self.ring.is_eligible() {
+            list.push(me);
+        }
+        match self.ring.onward(initiator) {
+            Some(next) => out.send(next, Msg::Election { initiator, round, list }),
+            // The initiator is dead, and the list complete. In a round of its own: should the initiator be back, it
+            // may find another result in this one.
+            None => {
+                list.retain(|id| *id != initiator);
+                self.round.advance();
+                self.state = State::Participant { started: true };
+                self.finish(list, out);
+            }
+        }
+    }
+
+    /// The list has been everywhere: picks the leader and tells everyone.
+    fn finish(&mut self, mut list: Vec<NodeId>, out: &mut impl Effects<Self>) {
+        let me = self.ring.id();
+        list.retain(|id| *id != me || self.ring.is_eligible());
+        let Some(leader) = self.config.choose(&list) else {
+            return self.start(out);
+        };
+        // It has died since the list came by: whoever stood before it starts again when it hears of that.
+        if self.ring.is_down(leader) {
+            return;
+        }
+        self.round.settle();
+        self.settle(leader, &list, out);
+        if let Some(next) = self.ring.successor() {
+            let round = self.round.number();
+            out.send(next, Msg::Coordinator { initiator: me, round, leader, list });
+        }
+    }
+
+    /// Takes on a leader; starts an election instead if this one was held without us, or made us leader too late.
+    fn accept(&mut self, leader: NodeId, list: &[NodeId], out: &mut impl Effects<Self>) -> bool {
+        let me = self.ring.id();
+        if self.ring.is_eligible() && !list.contains(&me) || !self.ring.is_eligible() && leader == me {
+            self.start(out);
+            return false;
+        }
+        self.settle(leader, list, out);
+        true
+    }
+
+    fn settle(&mut self, leader: NodeId, list: &[NodeId], out: &mut impl Effects<Self>) {
+        let key = |id| self.config.weights.key(id);
+        match &self.state {
+            // Two of the same round can differ only in whom they met; the higher one prevails.
+            State::Settled { leader: known, .. } if key(leader) <= key(*known) => {}
+            State::Idle | State::Participant { .. } | State::Settled { .. } | State::Vacant => {
+                self.state = State::Settled { leader, active: list.to_vec() };
+                out.emit(Event::Elected { leaders: [leader].into(), term: 0 });
+            }
+        }
+    }
+
+    /// Somebody who may lead starts; the others pass it on.
+    fn on_retire(&mut self, uid: NodeId, round: Option<u64>, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Participant { .. } | State::Settled { .. } => {}
+            State::Idle | State::Vacant if uid == self.ring.id() => {}
+            State::Idle | State::Vacant if self.ring.is_eligible() => self.compete(out),
+            State::Idle | State::Vacant => {
+                self.state = State::Vacant;
+                if let Some(next) = self.ring.onward(uid) {
+                    out.send(next, Msg::Retire { uid, round });
+                }
+            }
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.bypass(peer);
+        match self.state {
+            // The peer may have died with the message that we wait for.
+            State::Participant { .. } | State::Vacant => self.start(out),
+            State::Settled { leader, .. } if self.ring.is_down(leader) => self.start(out),
+            State::Settled { .. } if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.readmit(peer);
+        match self.state {
+            // Lists of this round that went past the peer must not meet with some that did not.
+            State::Participant { .. } => self.start(out),
+            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    /// Tells a new successor who leads.
+    fn greet(&mut self, out: &mut impl Effects<Self>) {
+        match &self.state {
+            State::Settled { leader, active } => {
+                if let Some(next) = self.ring.successor() {
+                    let (round, leader, list) = (self.round.number(), *leader, active.clone());
+                    out.send(next, Msg::Inform { round, leader, list });
+                }
+            }
+            State::Vacant => self.start(out),
+            State::Idle | State::Participant { .. } => {}
+        }
+    }
+
+    fn retire(&mut self, out: &mut impl Effects<Self>) {
+        self.ring.retire();
+        match self.state {
+            State::Settled { leader, .. } if leader == self.ring.id() => self.start(out),
+            State::Participant { .. } => self.start(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    /// Takes note of the round of a message. Gives the round in which the message is to be handled, nothing if it has
+    /// come too late to be of use.
+    #[allow(clippy::option_option, reason = "a round that nobody knows is a round, too")]
+    fn join(&mut self, message: Option<u64>) -> Option<Option<u64>> {
+        let round = self.round.of(message);
+        match self.round.compare(round) {
+            Age::Old => return None,
+            Age::Current => {}
+            Age::New => {
+                self.round.enter(round);
+                self.state = State::Idle;
+            }
+        }
+        Some(round)
+    }
+
+    /// Everyone who was alive when the leader was elected and could have been elected, as this process was told.
+    #[must_use]
+    pub fn active(&self) -> &[NodeId] {
+        match &self.state {
+            State::Settled { active, .. } => active,
+            State::Idle | State::Participant { .. } | State::Vacant => &[],
+        }
+    }
+}
+
+impl RingListConfig {
+    fn choose(&self, list: &[NodeId]) -> Option<NodeId> {
+        match self.broken {
+            Some(Broken::MinWins) => list.iter().copied().min_by_key(|id| self.weights.key(*id)),
+            Some(Broken::ForgetLast) if list.len() > 1 => {
+                self.weights.highest(list[..list.len() - 1].iter().copied())
+            }
+            Some(Broken::ForgetLast | Broken::StarterSwallows) | None => {
+                self.weights.highest(list.iter().copied())
+            }
+        }
+    }
+}
+
+impl Algorithm for RingList {
+    const ABOUT: About = About {
+        name: "ring-list",
+        title: "Ring election with a list",
+        paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977; the form of the textbooks",
+        idea: "a list goes round and gathers all names; the starter announces the highest",
+        family: Family::Election,
+        channels: Channels::Any,
+        synchrony: Synchrony::Asynchronous,
+        topology: Topology::Ring,
+        cost: "2n for every starter",
+        faults: "crashes: the ring closes over the dead, who takes part starts again",
+        settings: &[
+            Weights::SETTING,
+            RING,
+            Setting {
+                key: "suppress",
+                values: Values::OneOf(&["no", "yes"]),
+                default: "no",
+                unsafe_values: &[],
+                help: "whether a process that has started ignores the lists of starters below it",
+            },
+        ],
+        mutants: &[
+            Mutant { name: "min-wins", breaks: "E5", nodes: 3, change: "the lowest of the list is chosen" },
+            Mutant {
+                name: "forget-last",
+                breaks: "E5",
+                nodes: 3,
+                change: "the last of the list is not considered",
+            },
+            Mutant {
+                name: "starter-swallows",
+                breaks: "E2",
+                nodes: 3,
+                change: "a process that has started ignores all other lists: two starters wait for ever",
+            },
+        ],
+    };
+
+    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(RingListConfig {
+            weights: Weights::read(settings),
+            suppresses: settings.get("suppress") == "yes",
+            broken: settings.mutant().map(|name| match name {
+                "min-wins" => Broken::MinWins,
+                "forget-last" => Broken::ForgetLast,
+                _ => Broken::StarterSwallows,
+            }),
+        })
+    }
+}
+
+impl Election for RingList {
+    fn leaders(&self) -> &[NodeId] {
+        match &self.state {
+            State::Settled { leader, .. } => core::slice::from_ref(leader),
+            State::Idle | State::Participant { .. } | State::Vacant => &[],
+        }
+    }
+
+    fn is_participant(&self) -> bool {
+        matches!(self.state, State::Participant { .. })
+    }
+
+    fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
+        config.weights.highest(eligible.iter().copied()).into_iter().collect()
+    }
+
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+        let (m, starters) = (tally.live(members), tally.starters.len() as u64);
+        let all = 2 * m * starters;
+        match starters {
+            _ if tally.recovered.is_some() => {
+                Formula { text: "2n per starter, and a second election", low: all, high: None }
+            }
+            _ if m <= 1 => Formula::exactly("0", 0),
+            2.. if config.suppresses => Formula::between("2n to 2n per starter", 2 * m, all),
+            _ => Formula::exactly("2n per starter", all),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::election::trials::{self, Weather, config, ring, world};
+    use alloc::vec;
+
+    fn ids(list: &[NodeId]) -> Vec<u32> {
+        list.iter().map(|id| id.0).collect()
+    }
+
+    /// The worked example TV-N1: p6 is dead, p3 notices.
+    #[test]
+    fn book_tv_n1_lists_on_the_wire() {
+        let members = ring(&[3, 5, 0, 1, 4, 6]);
+        let config = config::<RingList>(&[], None, &members);
+        let mut world = world::<RingList>(&members, &config, &[NodeId(6)]);
+        world.request(3, Request::Start);
+        world.drain();
+        let lists = world.sent.iter().map(|(from, to, message)| match message {
+            Msg::Election { list, .. } => (from.0, to.0, ids(list)),
+            Msg::Coordinator { leader, .. } => (from.0, to.0, vec![100 + leader.0]),
+            Msg::Inform { .. } | Msg::Retire { .. } => unreachable!("nothing is repaired"),
+        });
+        let expected = [
+            (3, 5, vec![3]),
+            (5, 0, vec![3, 5]),
+            (0, 1, vec![3, 5, 0]),
+            (1, 4, vec![3, 5, 0, 1]),
+            (4, 3, vec![3, 5, 0, 1, 4]),
+            (3, 5, vec![105]),
+            (5, 0, vec![105]),
+            (0, 1, vec![105]),
+            (1, 4, vec![105]),
+            (4, 3, vec![105]),
+        ];
+        assert_eq!(lists.collect::<Vec<_>>(), expected);
+        for id in [3, 5, 0, 1, 4] {
+            assert_eq!(world.process(id).leaders(), [NodeId(5)]);
+            assert_eq!(ids(world.process(id).active()), [3, 5, 0, 1, 4]);
+        }
+    }
+
+    /// The worked example TV-N2: p2 and p5 start independently; their lists differ in order only.
+    #[test]
+    fn book_tv_n2_two_starters() {
+        let members = ring(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let config = config::<RingList>(&[], None, &members);
+        let mut world = world::<RingList>(&members, &config, &[NodeId(7)]);
+        world.request(2, Request::Start);
+        world.request(5, Request::Start);
+        world.drain();
+        let full = |starter: u32| {
+            world.sent.iter().find_map(|(_, to, message)| match message {
+                Msg::Election { initiator, list, .. } if *initiator == *to && to.0 == starter => {
+                    Some(ids(list))
+                }
+                _ => None,
+            })
+        };
+        assert_eq!(full(2), Some(vec![2, 3, 4, 5, 6, 0, 1]));
+        assert_eq!(full(5), Some(vec![5, 6, 0, 1, 2, 3, 4]));
+        assert_eq!(world.sent.len(), 28);
+        assert!((0..7).all(|id| world.process(id).leaders() == [NodeId(6)]));
+        assert_eq!(world.events.len(), 7, "everyone is told once");
+    }
+
+    #[test]
+    fn the_last_before_a_dead_starter_takes_over() {
+        let members = ring(&[3, 5, 0, 1, 4]);
+        let config = config::<RingList>(&[], None, &members);
+        let mut world = world::<RingList>(&members, &config, &[]);
+        world.request(3, Request::Start);
+        world.crash(3);
+        world.report(3);
+        world.drain();
+        let takeover = world.sent.iter().find(|(_, _, message)| message.kind() == "Coordinator");
+        assert!(matches!(takeover, Some((NodeId(4), NodeId(5), _))));
+        assert!([5, 0, 1, 4].into_iter().all(|id| world.process(id).leaders() == [NodeId(5)]));
+    }
+
+    #[test]
+    fn keeps_its_formula() {
+        trials::keeps_its_formula::<RingList>(&[]);
+        trials::keeps_its_formula::<RingList>(&[("suppress", "yes"), ("weights", "2:7")]);
+    }
+
+    #[test]
+    fn mutants_are_caught() {
+        trials::mutants_are_caught::<RingList>();
+    }
+
+    #[test]
+    fn a_crash_at_any_moment() {
+        trials::weathers::<RingList>(Weather::CRASH, &[], 4_000);
+        trials::weathers::<RingList>(Weather::CRASH, &[("suppress", "yes")], 2_000);
+    }
+
+    #[test]
+    fn wrong_suspicions_are_got_over() {
+        trials::weathers::<RingList>(Weather::DOUBT, &[], 20_000);
+    }
+
+    #[test]
+    fn a_storm_of_crashes_restarts_and_retirements() {
+        trials::weathers::<RingList>(Weather::STORM, &[], 10_000);
+        trials::weathers::<RingList>(Weather::STORM, &[("suppress", "yes")], 2_000);
+    }
+
+    #[test]
+    fn nonsense_is_rejected() {
+        let members = Members::numbered(3);
+        let config = config::<RingList>(&[], None, &members);
+        let list = |ids: &[u32]| ids.iter().map(|id| NodeId(*id)).collect::<Vec<_>>();
+        let election = |initiator, ids: &[u32]| Msg::Election {
+            initiator: NodeId(initiator),
+            round: Some(u64::MAX),
+            list: list(ids),
+        };
+        let inform = |leader, ids: &[u32]| Msg::Inform { round: 1, leader: NodeId(leader), list: list(ids) };
+        let nonsense = [
+            election(2, &[]),
+            election(2, &[3, 2]),
+            election(2, &[2, 2]),
+            election(2, &[2, 9]),
+            election(2, &[2, 1]),
+            inform(3, &[2]),
+            inform(9, &[9]),
+            Msg::Retire { uid: NodeId(9), round: None },
+        ];
+        let mut world = world::<RingList>(&members, &config, &[]);
+        for message in nonsense.clone() {
+            world.input(NodeId(1), Input::Receive { from: NodeId(3), message });
+        }
+        assert_eq!(world.rejects.len(), nonsense.len());
+    }
+}

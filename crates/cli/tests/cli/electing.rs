@@ -1,0 +1,69 @@
+//! `conclave sim` with elections.
+
+use super::{Desk, line};
+
+#[test]
+fn an_election_shows_who_won_and_what_it_cost() {
+    let page = line("sim bully -n 7 --crash 7@0 --start 4").ends(0).out;
+    for part in [
+        "Bully · 7 processes · started by p4 · delay 1..10 ms",
+        "p4 start   p4 → p5 Election",
+        "messages         14",
+        "= 14 ✓",
+        "leader           p6",
+        "✓ E4 ",
+    ] {
+        assert!(page.contains(part), "{part}:\n{page}");
+    }
+}
+
+#[test]
+fn the_report_for_programs_has_the_fields_of_an_election() {
+    let report = line("sim chang-roberts -n 5 --start 1 --json").ends(0).json();
+    assert_eq!(report["messages"], 14);
+    assert_eq!(report["formula"]["exact"], 14.0);
+    assert_eq!(report["leader"], 5);
+    assert_eq!(report["leaders"], serde_json::json!([5]));
+    assert_eq!(report["turnaround_hops"], 14);
+    assert_eq!(report["elections"], 1);
+    assert!(report["term"].is_u64() && report["disagreement"].is_f64() && report["turnaround"].is_f64());
+    assert!(report.get("entries").is_none());
+    let names: Vec<_> = report["properties"].as_array().unwrap().iter().map(|p| p["name"].clone()).collect();
+    assert_eq!(names, ["E1", "E2", "E3", "E4", "E5", "END"]);
+}
+
+#[test]
+fn calls_at_times_by_all_and_retirement() {
+    let all = line("sim chang-roberts -n 5 --start all --set ring=random --json").ends(0).json();
+    assert_eq!(all["leader"], 5);
+    let later = line("sim bully -n 4 --start 2@30 --start 1@50 --json").ends(0).json();
+    assert_eq!(later["leader"], 4);
+    let retired = line("sim bully -n 4 --start 1 --retire 4@500 --json").ends(0).json();
+    assert_eq!(retired["leader"], 3);
+    let weighted = line("sim bully -n 4 --start 1 --set weights=2:9 --json").ends(0).json();
+    assert_eq!(weighted["leader"], 2);
+}
+
+#[test]
+fn options_of_the_other_family_are_refused() {
+    for (command, sentence) in [
+        ("sim bully --entries 3", "--entries belongs to mutual exclusion, and bully is not of that kind"),
+        ("sim lamport --start 2", "--start belongs to elections, and lamport is not of that kind"),
+        ("sim bully --start 9", "process 9 in '--start 9' is not one of the processes; they are 1 to 3"),
+        ("sim bully --start x", "'x' is not the id of a process"),
+        ("sim bully --retire all", "somebody must stay: name a single process"),
+    ] {
+        line(command).refused(sentence);
+    }
+}
+
+/// A broken election is told as a script that breaks in the same way.
+#[test]
+fn a_broken_election_replays() {
+    let desk = Desk::new();
+    let failed = line("sim bully -n 4 --mutant no-answer-wait --start all --json").ends(1).json();
+    let property = failed["violation"]["property"].clone();
+    let bug = desk.put("bug.script", failed["script"].as_str().expect("a script"));
+    let replayed = line(&format!("replay {bug} --json")).ends(1).json();
+    assert_eq!(replayed["violation"]["property"], property);
+}

@@ -328,11 +328,7 @@ fn every_mutant_is_caught() {
                 let text = script.to_string();
                 let played =
                     play(&Script::parse(&text).unwrap()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-                assert_eq!(
-                    played.violation.map(|violation| violation.property),
-                    Some(property),
-                    "{text}"
-                );
+                assert_eq!(played.violation.map(|violation| violation.property), Some(property), "{text}");
             }
         }
     }

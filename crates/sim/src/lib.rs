@@ -30,7 +30,6 @@ pub mod timed;
 pub mod workload;
 pub mod world;
 
-pub use electing::simulate as simulate_election;
 pub use locking::simulate;
 pub use plan::{Plan, Starter};
 pub use report::{ElectionReport, FormulaReport, LockReport, Part, Property, Report, Summary, load_word};

@@ -36,7 +36,7 @@ pub use clock::{Causality, LamportClock, Stamp, VectorClock};
 pub use counter::{Counter, Role, Space};
 pub use effect::{After, Effect, Effects, Through};
 pub use members::Members;
-pub use node::{NodeId, NodeSet};
+pub use node::{NodeId, NodeSet, NotAProcess};
 pub use observe::{Chain, Disturbance, Moment, Observer, Process, Transit};
 pub use phase::{Band, Phase};
 pub use protocol::{Boot, Incarnation, Input, Message, Protocol, Timing};

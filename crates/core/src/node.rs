@@ -22,6 +22,21 @@ impl Debug for NodeId {
     }
 }
 
+/// `3` or `p3`, and nothing else that a number parser might take.
+impl core::str::FromStr for NodeId {
+    type Err = NotAProcess;
+
+    fn from_str(text: &str) -> Result<Self, NotAProcess> {
+        let digits = text.strip_prefix('p').unwrap_or(text);
+        let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse().ok().filter(|_| plain).map(Self).ok_or(NotAProcess)
+    }
+}
+
+/// A text that does not name a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAProcess;
+
 /// A set of processes as bits: small, ordered, hashable, of any size.
 ///
 /// Ids below 64 live inside the value, so that the sets of small groups never touch the heap. Equal sets are equal
@@ -175,6 +190,16 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeSet;
     use proptest::prelude::*;
+
+    #[test]
+    fn names_of_processes() {
+        for id in ["0", "7", "p7", "4294967295"] {
+            assert!(id.parse::<NodeId>().is_ok(), "{id}");
+        }
+        for wrong in ["", "p", "+1", "-1", "q1", "pp1", " 1", "4294967296"] {
+            assert_eq!(wrong.parse::<NodeId>(), Err(NotAProcess), "{wrong}");
+        }
+    }
 
     proptest! {
         /// A `NodeSet` behaves as an ordinary ordered set does, whatever is put in and taken out.

@@ -265,11 +265,8 @@ impl FromStr for Detector {
 
 /// The id of a process: `3` or `p3`; at most a hundred million, so that a typing error does not ask for a huge table.
 fn parse_process(text: &str) -> Result<NodeId, String> {
-    let digits = text.strip_prefix('p').unwrap_or(text);
-    let id = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
-    id.filter(|id| *id <= 100_000_000)
-        .map(NodeId)
-        .ok_or_else(|| format!("'{text}' is not the id of a process"))
+    let id: Option<NodeId> = text.parse().ok();
+    id.filter(|id| id.0 <= 100_000_000).ok_or_else(|| format!("'{text}' is not the id of a process"))
 }
 
 fn parse_interval(text: &str) -> Result<(u64, u64), String> {

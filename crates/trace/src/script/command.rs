@@ -202,12 +202,7 @@ fn parse_which(word: &str) -> Result<Which, String> {
 
 /// A process is written `1` or `p1`.
 pub(super) fn parse_process(word: &str) -> Result<NodeId, String> {
-    let digits = word.strip_prefix('p').unwrap_or(word);
-    // `parse` alone would take `+1` too.
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{word}` is not a process"));
-    }
-    digits.parse().map(NodeId).map_err(|_| format!("`{word}` is not a process"))
+    word.parse().map_err(|_| format!("`{word}` is not a process"))
 }
 
 impl Command {

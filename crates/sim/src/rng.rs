@@ -72,9 +72,6 @@ pub struct Chance {
 }
 
 impl Chance {
-    /// Never.
-    pub const NEVER: Self = Self { threshold: 0 };
-
     /// This many times in a million.
     ///
     /// # Panics

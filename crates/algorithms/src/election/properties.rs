@@ -109,11 +109,6 @@ impl<A: Election> Properties<A> {
         }
     }
 
-    /// Who is alive.
-    pub fn live(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.beliefs.iter().zip(self.members.iter()).filter(|(belief, _)| belief.up).map(|(_, id)| id)
-    }
-
     /// Whom the living name, if they all name the same.
     #[must_use]
     pub fn agreed(&self) -> Option<&[NodeId]> {

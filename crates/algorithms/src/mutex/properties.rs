@@ -232,12 +232,6 @@ impl Properties {
         total
     }
 
-    /// Whether nobody is inside or waits.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.locks.iter().all(|watch| watch.inside.is_none() && watch.waiting == 0)
-    }
-
     /// The largest number of entries by others that a known request had to see.
     #[must_use]
     pub fn max_overtaking(&self) -> u64 {

@@ -346,6 +346,22 @@ fn the_hardened_bully_is_safe_where_the_plain_one_is_not() {
     }
 }
 
+/// A cut in the middle of an election: the plain bully is left with two who lead (E3), the hardened one with one.
+#[test]
+fn a_cut_leaves_the_plain_bully_with_two_leaders() {
+    let cut = |seed| {
+        let mut plan = plan(4, seed, &[1, 3]);
+        plan.faults.partitions.push("1,2/3,4@0..300".parse().unwrap());
+        plan
+    };
+    for seed in 1..=100 {
+        let report = run(&setup("bully", 4, &[]), &cut(seed)).report;
+        let uniqueness = report.properties.iter().find(|property| property.name == "E3").unwrap();
+        assert_eq!(uniqueness.holds, Some(false), "seed {seed}");
+        run_well(&setup("bully", 4, &[("mode", "hardened")]), &cut(seed));
+    }
+}
+
 /// A thousand processes, the leader among them dead.
 #[test]
 fn a_thousand_processes() {

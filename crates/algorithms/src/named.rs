@@ -30,7 +30,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::mutex::{self, Locks, Mutex};
+use crate::mutex::{self, Epoch, Locks, Mutex};
 
 /// The name of a lock: 1 to 255 bytes, no control characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -366,6 +366,17 @@ impl<P: Mutex> Locks for Named<P> {
     fn announced(from: NodeId, message: &Self::Message) -> Option<(usize, Stamp)> {
         let stamp = <P as Mutex>::announced(from, &message.message)?;
         Some((message.name.number()?, stamp))
+    }
+
+    const MOVES_TOKEN: bool = <P as Mutex>::MOVES_TOKEN;
+
+    fn token(&self, lock: usize) -> Option<Epoch> {
+        self.lock(&Name::numbered(lock)).and_then(Mutex::token)
+    }
+
+    fn token_in(message: &Self::Message) -> Option<(usize, Epoch)> {
+        let epoch = <P as Mutex>::token_in(&message.message)?;
+        Some((message.name.number()?, epoch))
     }
 }
 

@@ -68,8 +68,8 @@ fn goes_on_alike<A: Mutex>(mut plain: Run<A>, space: Space, context: &str) {
 /// An event without the number in it, which the state that it came from has been compared for.
 fn bare((id, event): &(NodeId, Event)) -> (NodeId, Option<NodeId>) {
     match event {
-        Event::Granted { fence } => (*id, Some(fence.process)),
-        Event::Refused(_) => (*id, None),
+        Event::Granted { fence } | Event::Lost { fence } => (*id, Some(fence.process)),
+        Event::Refused(_) | Event::Left => (*id, None),
     }
 }
 

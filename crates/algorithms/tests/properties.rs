@@ -1,6 +1,6 @@
 //! Each property of mutual exclusion can fail: told of a run that breaks it, the judge says so.
 
-use conclave_algorithms::mutex::{Event, Fence, Properties, Request, RicartAgrawala};
+use conclave_algorithms::mutex::{Epoch, Event, Fence, Properties, Request, RicartAgrawala};
 use conclave_algorithms::{Algorithm, Ending, Finding, Settings};
 use conclave_core::{
     Boot, Chain, Incarnation, Input, Members, Moment, NodeId, Observer, Process, Protocol, Timing,
@@ -38,7 +38,7 @@ impl Told {
 
     fn grant(&mut self, id: u32, counter: u64, root: u64, hops: u32) {
         let at = Moment { time: self.time, step: self.step, chain: Chain { root, hops } };
-        let fence = Fence { epoch: 0, counter, process: NodeId(id) };
+        let fence = Fence { epoch: Epoch::FIRST, counter, process: NodeId(id) };
         let process = Process::new(NodeId(id), id as usize - 1);
         Observer::<RicartAgrawala>::emit(&mut self.judge, &at, process, &Event::Granted { fence });
         self.step += 1;

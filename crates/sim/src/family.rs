@@ -67,6 +67,7 @@ impl<L: Locks> Family for Locking<L> {
             "acquire" => mutex::Request::Acquire,
             "release" => mutex::Request::Release,
             "cancel" => mutex::Request::Cancel,
+            "leave" => mutex::Request::Leave,
             _ => return None,
         };
         Some(L::ask(lock, request))
@@ -82,6 +83,10 @@ impl<L: Locks> Family for Locking<L> {
             (lock, mutex::Event::Granted { fence }) => {
                 Told { event: "granted".into(), fence: fence.to_string(), lock }
             }
+            (lock, mutex::Event::Lost { fence }) => {
+                Told { event: "lost".into(), fence: fence.to_string(), lock }
+            }
+            (lock, mutex::Event::Left) => Told { event: "left".into(), fence: String::new(), lock },
             (lock, mutex::Event::Refused(request)) => {
                 Told { event: format!("refused {}", lock_word(*request)), fence: String::new(), lock }
             }
@@ -94,6 +99,7 @@ fn lock_word(request: mutex::Request) -> &'static str {
         mutex::Request::Acquire => "acquire",
         mutex::Request::Release => "release",
         mutex::Request::Cancel => "cancel",
+        mutex::Request::Leave => "leave",
     }
 }
 

@@ -170,6 +170,7 @@ impl EntryTimes {
                 }
             }
             mutex::Request::Cancel => times.waiting -= u64::from(asked.take().is_some()),
+            mutex::Request::Leave => {}
         }
     }
 

@@ -120,6 +120,14 @@ impl Entries {
         agenda.ask_after(after, place % self.n, P::ask(place / self.n, mutex::Request::Acquire));
     }
 
+    /// An entry is over.
+    fn finish<P: Locks>(&mut self, place: usize, agenda: &mut Agenda<P>) {
+        self.users[place].state = Using::Idle;
+        self.open -= 1;
+        self.busy -= 1;
+        self.next(place, agenda);
+    }
+
     fn next<P: Locks>(&mut self, place: usize, agenda: &mut Agenda<P>) {
         if self.users[place].left == 0 || self.users[place].state != Using::Idle {
             return;
@@ -157,6 +165,11 @@ impl<P: Locks> Workload<P> for Entries {
                 let hold = self.hold.draw(&mut agenda.rng);
                 agenda.ask_after(hold, process.index(), P::ask(lock, mutex::Request::Release));
             }
+            // Whatever it was doing in there is void; it does not come again.
+            mutex::Event::Lost { .. } if self.users[place].state == Using::Inside => {
+                self.finish(place, agenda);
+            }
+            mutex::Event::Lost { .. } | mutex::Event::Left => {}
             mutex::Event::Refused(request) => {
                 debug_assert!(false, "{} refused {request:?} of a well-behaved application", process.id);
             }
@@ -170,12 +183,7 @@ impl<P: Locks> Workload<P> for Entries {
         match (request, user.state) {
             // An uncontended request may have been granted while it was handled.
             (mutex::Request::Acquire, Using::Planned) => user.state = Using::Waiting,
-            (mutex::Request::Release, Using::Inside) => {
-                user.state = Using::Idle;
-                self.open -= 1;
-                self.busy -= 1;
-                self.next(place, agenda);
-            }
+            (mutex::Request::Release, Using::Inside) => self.finish(place, agenda),
             _ => {}
         }
     }

@@ -46,7 +46,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Event, FenceCounter, Mutex, Promises, Request, Tally};
+use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology,
 };
@@ -65,6 +65,7 @@ pub struct CarvalhoRoucairol {
     asked: Vec<Asked>,
     /// The clock of the last reply of each member, by place.
     replied: Vec<u64>,
+    epoch: Epoch,
     fence: FenceCounter,
 }
 
@@ -163,6 +164,7 @@ impl Protocol for CarvalhoRoucairol {
             permitted: boot.members.iter().filter(|other| *other < boot.id).collect(),
             asked: Vec::new(),
             replied: vec![0; boot.members.len()],
+            epoch: Epoch::FIRST,
             fence: FenceCounter::default(),
         }
     }
@@ -192,6 +194,7 @@ impl Protocol for CarvalhoRoucairol {
                 State::Wanted { .. } => self.become_released(out),
                 State::Released | State::Held => out.emit(Event::Refused(Request::Cancel)),
             },
+            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
             // No timer is ever armed, and the algorithm of the paper knows of no failures.
             Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
         }
@@ -263,7 +266,7 @@ impl CarvalhoRoucairol {
             && self.permitted.len() == self.members.len() - 1
         {
             self.state = State::Held;
-            out.emit(Event::Granted { fence: self.fence.enter(0, self.id) });
+            out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
         }
     }
 
@@ -354,6 +357,31 @@ impl Algorithm for CarvalhoRoucairol {
 }
 
 impl Mutex for CarvalhoRoucairol {
+    /// Everyone has everyone's request; a permission is with whoever of the two is served first.
+    fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
+        let mut process = Self::boot(boot);
+        process.epoch = roll.epoch;
+        process.clock = roll.clock;
+        let requests = roll.requests();
+        let place = |id| requests.iter().position(|request| request.process == id);
+        let Some(ours) = place(process.id) else {
+            for request in &requests {
+                process.permitted.remove(request.process);
+            }
+            return process;
+        };
+        let first = |other: &NodeId| place(*other).is_none_or(|theirs| ours < theirs);
+        process.permitted = process.members.others(process.id).filter(first).collect();
+        let clock = roll.clock.time();
+        process.asked = requests[ours + 1..].iter().map(|stamp| Asked { stamp: *stamp, clock }).collect();
+        process.state = match roll.inside() {
+            Some((inside, _)) if inside == process.id => State::Held,
+            _ => State::Wanted { mine: requests[ours] },
+        };
+        process.maybe_enter(out);
+        process
+    }
+
     fn promises(_config: &Self::Config, _members: &Members) -> Promises {
         Promises {
             no_starvation: true,
@@ -361,6 +389,7 @@ impl Mutex for CarvalhoRoucairol {
             arrival_order: false,
             stamp_order: false,
             causal_order: false,
+            survives_suspicion: false,
         }
     }
 

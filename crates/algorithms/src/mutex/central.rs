@@ -41,7 +41,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Event, Fence, FenceCounter, Mutex, Promises, Request, Tally};
+use super::{Epoch, Event, Fence, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
     Topology, Values,
@@ -54,6 +54,7 @@ pub struct Central {
     members: Members,
     config: CentralConfig,
     state: State,
+    epoch: Epoch,
     /// Our last request; the one that we wait for or hold, unless we are idle.
     mine: RequestId,
     /// The books, if we are the coordinator.
@@ -106,6 +107,7 @@ enum Broken {
     GrantWhileHeld,
     NeverFreed,
     Lifo,
+    ForgetQueue,
 }
 
 /// One request: whose it is, and which of that client's.
@@ -203,6 +205,7 @@ impl Protocol for Central {
             members: boot.members.clone(),
             config: boot.config.clone(),
             state: State::Idle,
+            epoch: Epoch::FIRST,
             mine: RequestId { client: boot.id, number: numbers_before(boot.life) },
             desk: (boot.id == boot.config.coordinator).then(Desk::default),
         }
@@ -246,6 +249,7 @@ impl Protocol for Central {
                 State::Waiting => self.become_idle(out),
                 State::Idle | State::Holding => out.emit(Event::Refused(Request::Cancel)),
             },
+            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
             // No timer is ever armed, and who comes back asks again.
             Input::Start | Input::Expire(()) | Input::PeerUp { .. } => {}
@@ -354,6 +358,17 @@ impl Central {
         }
     }
 
+    /// Begins a reign: lets the first in if nobody is inside, and gives the others a sign of life.
+    fn reopen(&mut self, out: &mut impl Effects<Self>) {
+        if self.desk.as_ref().is_some_and(|desk| desk.holder.is_none()) {
+            self.grant_next(out);
+        }
+        let Some(desk) = &self.desk else { return };
+        for (place, rid) in desk.queue.iter().enumerate() {
+            self.answer(*rid, place as u32 + 1, out);
+        }
+    }
+
     /// Tells a client that it has to wait, unless that is left to its imagination.
     fn answer(&self, rid: RequestId, position: u32, out: &mut impl Effects<Self>) {
         if rid.client == self.id {
@@ -381,7 +396,7 @@ impl Central {
 
     fn grant(&mut self, rid: RequestId, out: &mut impl Effects<Self>) {
         let Some(desk) = &mut self.desk else { return };
-        let fence = desk.fence.enter(0, rid.client);
+        let fence = desk.fence.enter(self.epoch, rid.client);
         desk.holder = Some(Grant { rid, fence });
         if rid.client == self.id {
             self.on_granted(rid, fence, out);
@@ -482,6 +497,32 @@ impl Algorithm for Central {
 }
 
 impl Mutex for Central {
+    /// Whoever called the roll is the new coordinator: it has the holder and the queue in its books.
+    fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
+        let config = CentralConfig { coordinator: roll.convener, ..boot.config.clone() };
+        let mut process = Self::boot(Boot { config: &config, ..boot });
+        process.epoch = roll.epoch;
+        // What was numbered in older epochs is void: the requests of the roll are the first of this one.
+        let rid = |client| RequestId { client, number: 1 };
+        process.mine.number = 0;
+        process.state = match roll.standing(process.id) {
+            Some(Standing::Waiting { .. }) => State::Waiting,
+            Some(Standing::Inside { .. }) => State::Holding,
+            Some(Standing::Idle) | None => State::Idle,
+        };
+        if process.state != State::Idle {
+            process.mine = rid(process.id);
+        }
+        if let Some(desk) = &mut process.desk {
+            desk.holder = roll.inside().map(|(client, fence)| Grant { rid: rid(client), fence });
+            if process.config.broken != Some(Broken::ForgetQueue) {
+                desk.queue = roll.waiting().iter().map(|stamp| rid(stamp.process)).collect();
+            }
+            process.reopen(out);
+        }
+        process
+    }
+
     fn promises(_config: &Self::Config, members: &Members) -> Promises {
         Promises {
             no_starvation: true,
@@ -489,6 +530,7 @@ impl Mutex for Central {
             arrival_order: true,
             stamp_order: false,
             causal_order: false,
+            survives_suspicion: false,
         }
     }
 

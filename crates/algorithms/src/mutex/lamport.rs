@@ -35,7 +35,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::queue::RequestQueue;
-use super::{Event, FenceCounter, Load, Mutex, Promises, Request, Tally};
+use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
     Topology, Values,
@@ -55,6 +55,7 @@ pub struct Lamport {
     last: Vec<u64>,
     /// The largest stamp sent to each member, by place; kept only where it can save a reply.
     told: Vec<u64>,
+    epoch: Epoch,
     fence: FenceCounter,
 }
 
@@ -151,6 +152,7 @@ impl Protocol for Lamport {
             queue: RequestQueue::default(),
             last: vec![0; n],
             told: if boot.config.suppresses { vec![0; n] } else { Vec::new() },
+            epoch: Epoch::FIRST,
             fence: FenceCounter::default(),
         }
     }
@@ -191,6 +193,7 @@ impl Protocol for Lamport {
                 State::Waiting { .. } => self.become_idle(out),
                 State::Idle | State::Holding => out.emit(Event::Refused(Request::Cancel)),
             },
+            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
             // No timer is ever armed, and the algorithm of the paper knows of no failures.
             Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
         }
@@ -255,7 +258,7 @@ impl Lamport {
             && self.has_heard_later_than(mine)
         {
             self.state = State::Holding;
-            out.emit(Event::Granted { fence: self.fence.enter(0, self.id) });
+            out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
         }
     }
 
@@ -347,6 +350,25 @@ impl Algorithm for Lamport {
 }
 
 impl Mutex for Lamport {
+    /// Everyone has everyone's request, and has heard later words from all.
+    fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
+        let mut process = Self::boot(boot);
+        process.epoch = roll.epoch;
+        process.clock = roll.clock;
+        process.last.fill(roll.clock.time());
+        process.told.fill(roll.clock.time());
+        for request in roll.requests() {
+            process.queue.insert(request);
+        }
+        process.state = match roll.standing(process.id) {
+            Some(Standing::Waiting { since }) => State::Waiting { mine: since },
+            Some(Standing::Inside { .. }) => State::Holding,
+            Some(Standing::Idle) | None => State::Idle,
+        };
+        process.maybe_enter(out);
+        process
+    }
+
     fn promises(_config: &Self::Config, members: &Members) -> Promises {
         Promises {
             no_starvation: true,
@@ -354,6 +376,7 @@ impl Mutex for Lamport {
             arrival_order: false,
             stamp_order: true,
             causal_order: true,
+            survives_suspicion: false,
         }
     }
 

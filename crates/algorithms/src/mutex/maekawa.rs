@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 
 use super::queue::RequestQueue;
 use super::quorum::Quorums;
-use super::{Event, FenceCounter, Load, Mutex, Promises, Request, Tally};
+use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
     Topology, Values,
@@ -60,6 +60,7 @@ pub struct Maekawa {
     clock: LamportClock,
     state: State,
     arbiter: Arbiter,
+    epoch: Epoch,
     fence: FenceCounter,
 }
 
@@ -96,9 +97,28 @@ struct Arbiter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MaekawaConfig {
     quorums: Quorums,
+    /// How they were made, and are made again when members come and go.
+    rule: Rule,
     /// Whether every inquiry for a vote is answered by giving it back, unless we are inside.
     eager: bool,
     broken: Option<Broken>,
+}
+
+/// Which quorums a group has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Rule {
+    Grid,
+    /// A plane, if there is one for so many.
+    Plane,
+}
+
+impl Rule {
+    fn quorums(self, n: usize) -> Quorums {
+        match self {
+            Self::Grid => Quorums::grid(n),
+            Self::Plane => Quorums::plane(n).unwrap_or_else(|| Quorums::grid(n)),
+        }
+    }
 }
 
 /// The broken twins.
@@ -195,6 +215,7 @@ impl Protocol for Maekawa {
             clock: LamportClock::default(),
             state: State::Idle,
             arbiter: Arbiter::default(),
+            epoch: Epoch::FIRST,
             fence: FenceCounter::default(),
         }
     }
@@ -220,6 +241,7 @@ impl Protocol for Maekawa {
                 State::Waiting { mine, .. } => self.become_idle(mine, out),
                 State::Idle | State::Holding { .. } => out.emit(Event::Refused(Request::Cancel)),
             },
+            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
             // No timer is ever armed, and the algorithm of the paper knows of no failures.
             Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
         }
@@ -312,9 +334,15 @@ impl Maekawa {
         }
         votes.insert(arbiter);
         failed.remove(arbiter);
-        if votes.len() == self.config.quorums.size(self.place) {
+        self.maybe_enter(out);
+    }
+
+    fn maybe_enter(&mut self, out: &mut impl Effects<Self>) {
+        if let State::Waiting { mine, votes, .. } = &self.state
+            && votes.len() == self.config.quorums.size(self.place)
+        {
             self.state = State::Holding { mine: *mine };
-            out.emit(Event::Granted { fence: self.fence.enter(0, self.id) });
+            out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
         }
     }
 
@@ -475,14 +503,14 @@ impl Algorithm for Maekawa {
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
         let n = members.len();
-        let plane = Quorums::plane(n);
-        let quorums = match settings.get("quorum") {
-            "grid" => Quorums::grid(n),
-            "plane" => plane.ok_or_else(|| no_plane(n))?,
-            _ => plane.unwrap_or_else(|| Quorums::grid(n)),
+        let rule = match settings.get("quorum") {
+            "grid" => Rule::Grid,
+            "plane" if Quorums::plane(n).is_none() => return Err(no_plane(n)),
+            _ => Rule::Plane,
         };
         Ok(MaekawaConfig {
-            quorums,
+            quorums: rule.quorums(n),
+            rule,
             eager: settings.get("variant") == "eager",
             broken: settings.mutant().map(|name| match name {
                 "no-sanders" => Broken::NoSanders,
@@ -502,6 +530,44 @@ fn no_plane(n: usize) -> SettingError {
 }
 
 impl Mutex for Maekawa {
+    /// New quorums for those who are left. Every arbiter has all requests that concern it, and its vote is with the
+    /// first of them; whose vote went elsewhere knows that it has to wait.
+    fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
+        let config =
+            MaekawaConfig { quorums: boot.config.rule.quorums(boot.members.len()), ..boot.config.clone() };
+        let mut process = Self::boot(Boot { config: &config, ..boot });
+        process.epoch = roll.epoch;
+        process.clock = roll.clock;
+        let requests = roll.requests();
+        let concerns = |request: &Stamp, arbiter: usize| {
+            process.members.position(request.process).is_some_and(|p| config.quorums.contains(p, arbiter))
+        };
+        let first = |arbiter: usize| requests.iter().copied().find(|request| concerns(request, arbiter));
+        let votes_for = |mine: Stamp| {
+            let quorum = config.quorums.of(process.place);
+            let (votes, failed) = quorum.partition::<Vec<_>, _>(|arbiter| first(*arbiter) == Some(mine));
+            let ids =
+                |places: Vec<usize>| places.into_iter().map(|place| process.members.at(place)).collect();
+            (ids(votes), ids(failed))
+        };
+        process.state = match requests.iter().find(|request| request.process == process.id) {
+            None => State::Idle,
+            Some(mine) if roll.inside().is_some_and(|(inside, _)| inside == process.id) => {
+                State::Holding { mine: *mine }
+            }
+            Some(mine) => {
+                let (votes, failed) = votes_for(*mine);
+                State::Waiting { mine: *mine, votes, failed, inquiries: NodeSet::new() }
+            }
+        };
+        process.arbiter.granted = first(process.place);
+        for request in requests.iter().filter(|request| concerns(request, process.place)).skip(1) {
+            process.arbiter.queue.insert(*request);
+        }
+        process.maybe_enter(out);
+        process
+    }
+
     fn promises(_config: &Self::Config, _members: &Members) -> Promises {
         Promises {
             no_starvation: true,
@@ -509,6 +575,7 @@ impl Mutex for Maekawa {
             arrival_order: false,
             stamp_order: false,
             causal_order: false,
+            survives_suspicion: false,
         }
     }
 

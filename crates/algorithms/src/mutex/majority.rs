@@ -48,7 +48,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::queue::RequestQueue;
-use super::{Event, FenceCounter, Load, Mutex, Promises, Request, Tally};
+use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
     Topology, Values,
@@ -63,6 +63,7 @@ pub struct Majority {
     clock: LamportClock,
     state: State,
     voter: Voter,
+    epoch: Epoch,
     fence: FenceCounter,
     /// The time in which an uncontended request is answered: what a first try waits at least.
     patience: Duration,
@@ -215,6 +216,7 @@ impl Protocol for Majority {
             clock: LamportClock::default(),
             state: State::Idle,
             voter: Voter::default(),
+            epoch: Epoch::FIRST,
             fence: FenceCounter::default(),
             patience: boot.timing.answer_timeout(),
         }
@@ -244,6 +246,7 @@ impl Protocol for Majority {
                 }
                 State::Idle | State::Holding { .. } => out.emit(Event::Refused(Request::Cancel)),
             },
+            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
             // A voter that is down is one vote less; a vote that a dead process had stays given, since only an
             // agreement of the others could tell that it is not inside.
             Input::Start | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
@@ -313,10 +316,7 @@ impl Majority {
     fn ask(&mut self, retries: u32, out: &mut impl Effects<Self>) {
         let mine = Stamp { time: self.clock.tick(), process: self.id };
         self.state = State::Waiting { mine, votes: NodeSet::new(), retries };
-        if self.config.mode == Mode::Backoff {
-            let patience = self.patience.saturating_mul(1 << retries.min(MOST_DOUBLINGS));
-            out.arm(MajorityTimer::Backoff, After::between(patience, patience.saturating_mul(2)));
-        }
+        self.arm(retries, out);
         let request = Msg::Request { time: mine.time };
         match self.config.mode {
             Mode::Voting | Mode::Backoff => self.tell_all(&request, out),
@@ -356,7 +356,7 @@ impl Majority {
         {
             self.state = State::Holding { mine: *mine };
             self.disarm(out);
-            out.emit(Event::Granted { fence: self.fence.enter(0, self.id) });
+            out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
         }
     }
 
@@ -390,6 +390,13 @@ impl Majority {
                     out.send(theirs.process, Msg::Granted { time: theirs.time, fence: self.fence });
                 }
             }
+        }
+    }
+
+    fn arm(&self, retries: u32, out: &mut impl Effects<Self>) {
+        if self.config.mode == Mode::Backoff {
+            let patience = self.patience.saturating_mul(1 << retries.min(MOST_DOUBLINGS));
+            out.arm(MajorityTimer::Backoff, After::between(patience, patience.saturating_mul(2)));
         }
     }
 
@@ -526,6 +533,32 @@ impl Algorithm for Majority {
 }
 
 impl Mutex for Majority {
+    /// Every voter has every request, and its vote is with the first of them.
+    fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
+        let mut process = Self::boot(boot);
+        process.epoch = roll.epoch;
+        process.clock = roll.clock;
+        let requests = roll.requests();
+        process.voter.vote = requests.first().copied();
+        for request in requests.iter().skip(1) {
+            process.voter.queue.insert(*request);
+        }
+        let inside = roll.inside().map(|(inside, _)| inside);
+        process.state = match requests.iter().position(|request| request.process == process.id) {
+            None => State::Idle,
+            Some(_) if inside == Some(process.id) => State::Holding { mine: requests[0] },
+            Some(place) => {
+                let votes = if place == 0 { process.members.iter().collect() } else { NodeSet::new() };
+                State::Waiting { mine: requests[place], votes, retries: 0 }
+            }
+        };
+        if let State::Waiting { .. } = process.state {
+            process.arm(0, out);
+        }
+        process.maybe_enter(out);
+        process
+    }
+
     fn promises(config: &Self::Config, _members: &Members) -> Promises {
         Promises {
             no_starvation: config.mode != Mode::Backoff,
@@ -533,6 +566,7 @@ impl Mutex for Majority {
             arrival_order: false,
             stamp_order: false,
             causal_order: false,
+            survives_suspicion: false,
         }
     }
 

@@ -8,10 +8,10 @@
 //!    └────────────────────────────────────────────┘
 //! ```
 
-use core::fmt::{Display, Formatter};
+use core::fmt::{Debug, Display, Formatter};
 use core::ops::RangeInclusive;
 
-use conclave_core::{Counter, Members, NodeId, Protocol, Space, Stamp};
+use conclave_core::{Boot, Counter, Effects, Members, NodeId, Protocol, Space, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{Algorithm, Formula};
@@ -25,7 +25,10 @@ mod majority;
 mod properties;
 mod queue;
 mod quorum;
+mod resource;
 mod ricart_agrawala;
+mod roll;
+mod tokens;
 
 pub use carvalho_roucairol::CarvalhoRoucairol;
 pub use central::Central;
@@ -34,7 +37,9 @@ pub use maekawa::Maekawa;
 pub use majority::Majority;
 pub use properties::{Locks, Properties};
 pub use quorum::Quorums;
+pub use resource::Guard;
 pub use ricart_agrawala::RicartAgrawala;
+pub use roll::{Roll, Standing};
 
 /// What an application may ask of a lock. A process has at most one request outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -45,6 +50,9 @@ pub enum Request {
     Release,
     /// I no longer want to get in.
     Cancel,
+    /// I want to leave the group for good. Only a group that mends itself can let somebody go; see
+    /// [`Recovering`](crate::Recovering).
+    Leave,
 }
 
 /// What an application is told.
@@ -57,6 +65,13 @@ pub enum Event {
     },
     /// The request made no sense at this moment (a second `Acquire`, a `Release` outside); nothing has changed.
     Refused(Request),
+    /// You are no longer in: the group took you for dead, or a lease has run out, and somebody else may be inside.
+    Lost {
+        /// The proof that no longer counts.
+        fence: Fence,
+    },
+    /// You are no longer a member of the group.
+    Left,
 }
 
 /// A fencing token: every entry carries one that is larger than those of all entries before it.
@@ -64,12 +79,57 @@ pub enum Event {
 /// A resource that remembers the largest fence it has seen can refuse a holder that no longer is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence {
-    /// The reign of a coordinator or the life of a token; 0 before the first failure.
-    pub epoch: u64,
+    /// The reign of a coordinator or the life of a token.
+    pub epoch: Epoch,
     /// The number of the entry.
     pub counter: u64,
     /// Who entered: even two processes that were both misled never share a fence.
     pub process: NodeId,
+}
+
+/// What begins anew when a group is put together again: the reign of a coordinator, the life of a token.
+///
+/// Two processes that both believe that they have to repair the group make different epochs, and everyone can tell
+/// which of them counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Epoch {
+    /// One more than all that its maker had heard of; 0 before the first failure.
+    pub number: u64,
+    /// Who began it.
+    pub creator: NodeId,
+}
+
+impl Epoch {
+    /// Before the first failure.
+    pub const FIRST: Self = Self { number: 0, creator: NodeId(0) };
+
+    /// An epoch after this one.
+    #[must_use]
+    pub fn next(self, creator: NodeId) -> Self {
+        Self { number: self.number.saturating_add(1), creator }
+    }
+}
+
+impl Default for Epoch {
+    fn default() -> Self {
+        Self::FIRST
+    }
+}
+
+/// `0`, then `1p5`: the first epoch after that, begun by p5.
+impl Display for Epoch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        match self.number {
+            0 => f.write_str("0"),
+            number => write!(f, "{number}{}", self.creator),
+        }
+    }
+}
+
+impl Debug for Epoch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        Display::fmt(self, f)
+    }
 }
 
 impl Fence {
@@ -100,7 +160,7 @@ impl FenceCounter {
 
     /// The fence of a new entry.
     #[inline]
-    pub fn enter(&mut self, epoch: u64, process: NodeId) -> Fence {
+    pub fn enter(&mut self, epoch: Epoch, process: NodeId) -> Fence {
         self.0 = self.0.saturating_add(1);
         Fence { epoch, counter: self.0, process }
     }
@@ -125,6 +185,33 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
     /// How many messages, one after the other, stand between a request and its grant if nobody else competes.
     fn client_hops(config: &Self::Config, members: &Members, requester: NodeId) -> RangeInclusive<u32>;
 
+    /// Makes the process of a new epoch from what everyone knew of itself in the old one.
+    ///
+    /// All members are made from the same roll, so that each can work out what the others know: requests of the roll
+    /// count as known to all, the process inside (if any) stays inside, and a token is where [`Roll::keeper`] says.
+    /// What must happen now (a grant, a token to be passed on) is pushed. Nothing of older epochs will arrive.
+    /// `boot.members` are the members of the new epoch.
+    fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self;
+
+    /// Whether the right to enter is a token that moves.
+    const MOVES_TOKEN: bool = false;
+
+    /// The token that this process has, by its epoch.
+    fn token(&self) -> Option<Epoch> {
+        None
+    }
+
+    /// The token that this message carries, by its epoch. A copy sent once more because the first may be lost does not
+    /// count.
+    fn token_in(_message: &Self::Message) -> Option<Epoch> {
+        None
+    }
+
+    /// Whether messages travel for ever although nobody wants anything.
+    fn is_restless(_config: &Self::Config) -> bool {
+        false
+    }
+
     /// The stamp of the request that this message announces, if the algorithm stamps its requests.
     fn announced(_from: NodeId, _message: &Self::Message) -> Option<Stamp> {
         None
@@ -144,6 +231,8 @@ pub struct Promises {
     pub stamp_order: bool,
     /// Grants follow the happened-before order of the requests (ME5-HB).
     pub causal_order: bool,
+    /// Safety holds even where a failure detector calls the living dead.
+    pub survives_suspicion: bool,
 }
 
 /// How hard the processes press.

@@ -6,7 +6,9 @@
 //! | property | claim |
 //! |---|---|
 //! | ME1 | safety: never two inside one lock |
-//! | FENCE | every entry's fence is larger than all before it |
+//! | FENCE | every entry's fence is larger than all before it, and no two entries share one |
+//! | TOK | there is one token, of the latest epoch, held or on its way; none only while a loss is being repaired |
+//! | RES | a resource that refuses old fences never sees the writes of one entry between those of another |
 //! | ME2 | progress: nobody waits for a message that will never come |
 //! | ME3 | no starvation: every request is granted |
 //! | ME4 | bounded waiting: at most B entries by others once a request is known |
@@ -15,6 +17,9 @@
 //! | ME5-HB | of two requests, one made in knowledge of the other, the earlier is granted first |
 //! | ME6 | no interference: who does not compete never delays those who do |
 //! | ME7 | no delay: alone, a process enters after the messages of its own request only |
+//!
+//! Once a failure detector has called a living process dead, no algorithm that relies on it can keep ME1; what
+//! remains is the fence. From then on FENCE claims only that no two entries share a fence, and RES is what counts.
 //!
 //! A request is *known* when every message that was sent in making it has arrived.
 
@@ -26,11 +31,13 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use conclave_core::{
-    Disturbance, Input, Members, Moment, NodeId, Observer, Process, Protocol, Stamp, Transit,
+    Disturbance, Incarnation, Input, Members, Moment, NodeId, Observer, Process, Protocol, Stamp, Transit,
 };
 
 use super::causal::Causal;
-use super::{Event, Fence, Mutex, Promises, Request};
+use super::resource::{Guard, Resource};
+use super::tokens::Tokens;
+use super::{Epoch, Event, Fence, Mutex, Promises, Request};
 use crate::judge::{Ending, Finding, Judge, Judgement, Violation};
 
 /// A protocol that runs one or more locks, each by an algorithm for mutual exclusion.
@@ -45,9 +52,24 @@ pub trait Locks: Protocol {
     fn told(event: &Self::Event) -> (usize, &Event);
     /// The stamp of the request that a message announces, and for which lock.
     fn announced(from: NodeId, message: &Self::Message) -> Option<(usize, Stamp)>;
+
+    /// Whether the right to enter is a token that moves.
+    const MOVES_TOKEN: bool;
+    /// The token of one of the locks that this process has.
+    fn token(&self, lock: usize) -> Option<Epoch>;
+    /// The token that a message carries, and of which lock.
+    fn token_in(message: &Self::Message) -> Option<(usize, Epoch)>;
 }
 
 impl<P: Mutex> Locks for P {
+    const MOVES_TOKEN: bool = <P as Mutex>::MOVES_TOKEN;
+
+    fn token(&self, _lock: usize) -> Option<Epoch> {
+        Mutex::token(self)
+    }
+    fn token_in(message: &P::Message) -> Option<(usize, Epoch)> {
+        <P as Mutex>::token_in(message).map(|epoch| (0, epoch))
+    }
     fn ask(_lock: usize, request: Request) -> Request {
         request
     }
@@ -81,7 +103,14 @@ pub struct Properties {
     known: u64,
     /// A fault has happened: bounds that hold without faults are no longer judged.
     disturbed: bool,
+    /// Who is up, and in which life, by place.
+    lives: Vec<(bool, Incarnation)>,
+    /// A failure detector has called a living process dead.
+    misled: bool,
+    moves_token: bool,
     violation: Option<Violation>,
+    both_inside: Tallied,
+    fences_fallen: Tallied,
     arrival_inversions: Tallied,
     stamp_inversions: Tallied,
     causal_inversions: Tallied,
@@ -113,6 +142,12 @@ struct Watch {
     /// Entries so far.
     total: u64,
     fence: Option<Fence>,
+    /// The last fence of each process.
+    fences: Vec<Option<Fence>>,
+    /// Whether it is inside as far as it knows.
+    held: Vec<bool>,
+    resource: Resource,
+    tokens: Tokens,
     stamp: Option<Stamp>,
     entries: Vec<u64>,
     waited: Vec<u64>,
@@ -175,6 +210,10 @@ impl Properties {
             solo: None,
             total: 0,
             fence: None,
+            fences: vec![None; n],
+            held: vec![false; n],
+            resource: Resource::new(n, Guard::Fence),
+            tokens: Tokens::new(if A::MOVES_TOKEN { n } else { 0 }),
             stamp: None,
             entries: vec![0; n],
             waited: vec![0; n],
@@ -191,7 +230,12 @@ impl Properties {
             travelling: 0,
             known: 0,
             disturbed: false,
+            lives: vec![(true, Incarnation::FIRST); n],
+            misled: false,
+            moves_token: A::MOVES_TOKEN,
             violation: None,
+            both_inside: Tallied::default(),
+            fences_fallen: Tallied::default(),
             arrival_inversions: Tallied::default(),
             stamp_inversions: Tallied::default(),
             causal_inversions: Tallied::default(),
@@ -202,6 +246,29 @@ impl Properties {
             solo_entries: 0,
             unstamped_entries: 0,
         }
+    }
+
+    /// The resource that the locks protect tells old fences from new ones in this way; by [`Guard::Fence`] unless
+    /// told otherwise.
+    #[must_use]
+    pub fn guarded_by(mut self, guard: Guard) -> Self {
+        let n = self.client_hops.len();
+        for watch in &mut self.locks {
+            watch.resource = Resource::new(n, guard);
+        }
+        self
+    }
+
+    /// How many entries had a write refused by the resource, because their fence was old.
+    #[must_use]
+    pub fn refused_entries(&self) -> u64 {
+        self.locks.iter().map(|watch| watch.resource.refused_entries()).sum()
+    }
+
+    /// Whether a failure detector has called a living process dead.
+    #[must_use]
+    pub fn is_misled(&self) -> bool {
+        self.misled
     }
 
     /// The first promise that was broken.
@@ -327,7 +394,10 @@ impl Properties {
         watch.entries[process.index()] += 1;
         watch.waited[process.index()] += u64::from(at.chain.root != mine.step);
 
-        let last_fence = watch.fence.replace(fence);
+        let last_fence = watch.fence;
+        watch.fence = watch.fence.max(Some(fence));
+        watch.held[process.index()] = true;
+        let own_fence = watch.fences[process.index()].replace(fence);
         let overtaken = mine.known.map_or(0, |known| watch.total - known.entries);
         watch.total += 1;
         self.max_overtaking = self.max_overtaking.max(overtaken);
@@ -339,14 +409,27 @@ impl Properties {
             watch.stamp = mine.stamp;
         }
 
+        self.write(at, process, lock, fence);
         if let Some(previous) = previous {
             let which = self.which(lock);
-            self.broken("ME1", at.step, || {
-                format!("{} and {} are both inside{which}", previous.id, process.id)
-            });
+            let text = || format!("{} and {} are both inside{which}", previous.id, process.id);
+            self.both_inside.add(text);
+            if self.keeps_safety() {
+                self.broken("ME1", at.step, text);
+            }
+        }
+        if let Some(own) = own_fence.filter(|own| *own >= fence) {
+            self.broken("FENCE", at.step, || format!("{} got fence {fence} after {own}", process.id));
+        }
+        if fence.process != process.id {
+            self.broken("FENCE", at.step, || format!("{} got the fence {fence} of another", process.id));
         }
         if let Some(last) = last_fence.filter(|last| *last >= fence) {
-            self.broken("FENCE", at.step, || format!("{} got fence {fence} after {last}", process.id));
+            let text = || format!("{} got fence {fence} after {last}", process.id);
+            self.fences_fallen.add(text);
+            if self.keeps_safety() {
+                self.broken("FENCE", at.step, text);
+            }
         }
         if self.promises.overtaking.is_some_and(|bound| overtaken > bound) && !self.disturbed {
             self.broken("ME4", at.step, || format!("{} was overtaken {overtaken} times", process.id));
@@ -366,6 +449,44 @@ impl Properties {
         }
     }
 
+    /// Whether ME1 can be asked of the algorithm: it can hold only what its failure detector allows.
+    fn keeps_safety(&self) -> bool {
+        !self.misled || self.promises.survives_suspicion
+    }
+
+    /// Whoever is inside writes to the resource.
+    fn write(&mut self, at: &Moment, process: Process, lock: usize, fence: Fence) {
+        if self.locks[lock].resource.write(process.index(), fence) {
+            self.broken("RES", at.step, || format!("a write of {} came in between", process.id));
+        }
+    }
+
+    fn release(&mut self, at: &Moment, process: Process, lock: usize) {
+        let watch = &mut self.locks[lock];
+        if let Some(fence) = watch.fences[process.index()].filter(|_| watch.held[process.index()]) {
+            watch.held[process.index()] = false;
+            self.write(at, process, lock, fence);
+        }
+        self.vacate(process, lock);
+    }
+
+    fn vacate(&mut self, process: Process, lock: usize) {
+        let watch = &mut self.locks[lock];
+        watch.held[process.index()] = false;
+        if watch.inside.is_some_and(|inside| inside.index() == process.index()) {
+            watch.inside = None;
+        }
+    }
+
+    fn judge_tokens(&mut self, at: &Moment) {
+        for lock in 0..self.locks.len() {
+            if let Some((epoch, count)) = self.locks[lock].tokens.surplus() {
+                let which = self.which(lock);
+                self.broken("TOK", at.step, || format!("there are {count} tokens of epoch {epoch}{which}"));
+            }
+        }
+    }
+
     fn judge_stamps(&mut self, at: &Moment, process: Process, mine: Option<Stamp>, last: Option<Stamp>) {
         let Some(mine) = mine else {
             self.unstamped_entries += 1;
@@ -374,7 +495,7 @@ impl Properties {
         let Some(last) = last.filter(|last| *last >= mine) else { return };
         let text = || format!("{} entered with stamp {mine} after {last}", process.id);
         self.stamp_inversions.add(text);
-        if self.promises.stamp_order {
+        if self.promises.stamp_order && !self.disturbed {
             self.broken("ME5-TS", at.step, text);
         }
     }
@@ -391,7 +512,7 @@ impl Properties {
         let text =
             || format!("{} asked in knowledge of the request of {earlier}, and was let in first", process.id);
         self.causal_inversions.add(text);
-        if self.promises.causal_order {
+        if self.promises.causal_order && !self.disturbed {
             self.broken("ME5-HB", at.step, text);
         }
     }
@@ -465,13 +586,34 @@ impl Properties {
         // Starvation is also what a dead end means for those who wait in it.
         let starved = self.starved.clone().or_else(|| self.stuck.clone());
         let judge = |property, claim, promised, finding| Judgement { property, claim, promised, finding };
-        vec![
-            judge("ME1", "never two inside", true, broken("ME1").unwrap_or_else(|| seen(held()))),
+        let counted = |tallied: &Tallied| {
+            (tallied.count > 0)
+                .then(|| Finding::Broken(format!("{} times; first: {}", tallied.count, tallied.first)))
+        };
+        let one_inside = counted(&self.both_inside);
+        let growing =
+            broken("FENCE").or_else(|| counted(&self.fences_fallen).filter(|_| self.keeps_safety()));
+        let mut judgements = vec![
+            judge("ME1", "never two inside", self.keeps_safety(), one_inside.unwrap_or_else(|| seen(held()))),
             judge(
                 "FENCE",
-                "every fence is larger than the last",
+                if self.keeps_safety() {
+                    "every fence is larger than the last"
+                } else {
+                    "no two entries share a fence"
+                },
                 true,
-                broken("FENCE").unwrap_or_else(|| seen(held())),
+                growing.unwrap_or_else(|| seen(held())),
+            ),
+            judge(
+                "RES",
+                "the resource serves one entry at a time",
+                true,
+                broken("RES").unwrap_or_else(|| match self.refused_entries() {
+                    0 => seen(held()),
+                    1 => Finding::Held("1 entry refused by its fence".into()),
+                    refused => Finding::Held(format!("{refused} entries refused by their fence")),
+                }),
             ),
             judge("ME2", "progress", true, ended(&self.stuck)),
             judge("ME3", "every request is granted", self.promises.no_starvation, ended(&starved)),
@@ -509,7 +651,22 @@ impl Properties {
                 },
             ),
             judge("ME7", "no delay when alone", true, solo("ME7")),
-        ]
+        ];
+        if self.moves_token {
+            judgements.insert(3, judge("TOK", "one token", true, self.judged_tokens(broken("TOK"))));
+        }
+        judgements
+    }
+
+    fn judged_tokens(&self, broken: Option<Finding>) -> Finding {
+        let lost = self.locks.iter().any(|watch| watch.total > 0 && watch.tokens.is_lost());
+        let epoch = self.locks.iter().filter_map(|watch| watch.tokens.epoch()).max();
+        match (broken, lost, epoch) {
+            (Some(broken), _, _) => broken,
+            (None, true, _) => Finding::Open("it is lost, and nobody has missed it yet".into()),
+            (None, false, Some(epoch)) if epoch > Epoch::FIRST => Finding::Held(format!("in epoch {epoch}")),
+            (None, false, _) => Finding::Held(String::new()),
+        }
     }
 }
 
@@ -518,29 +675,32 @@ impl<P: Locks> Observer<P> for Properties {
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
         let request = match input {
             Input::Request(request) => request,
-            Input::PeerDown { .. } => {
+            Input::PeerDown { peer, life } => {
                 self.disturbed = true;
+                let place = self.members.position(*peer);
+                self.misled |= place.is_some_and(|place| self.lives[place] == (true, *life));
                 return;
             }
             Input::Start | Input::Receive { .. } | Input::Expire(_) | Input::PeerUp { .. } => return,
         };
         match P::asked(request) {
             (lock, Request::Acquire) => self.acquire(at, process, lock),
-            (lock, Request::Release) => {
-                let watch = &mut self.locks[lock];
-                if watch.inside.is_some_and(|inside| inside.index() == process.index()) {
-                    watch.inside = None;
-                }
-            }
+            (lock, Request::Release) => self.release(at, process, lock),
             (lock, Request::Cancel) => {
                 self.locks[lock].withdraw(process.index());
             }
+            (_, Request::Leave) => self.disturbed = true,
         }
     }
 
     #[inline(always)]
     fn send(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
         self.travelling += 1;
+        if P::MOVES_TOKEN
+            && let Some((lock, epoch)) = P::token_in(message)
+        {
+            self.locks[lock].tokens.send(transit.serial, epoch);
+        }
         if let Some(lock) = self.announcing {
             let stamp = P::announced(transit.from.id, message).map(|(_, stamp)| stamp);
             self.announce(transit, lock, stamp);
@@ -554,29 +714,46 @@ impl<P: Locks> Observer<P> for Properties {
     fn duplicate(&mut self, _at: &Moment, transit: &Transit, copy: &Transit) {
         self.travelling += 1;
         self.disturbed = true;
+        for watch in &mut self.locks {
+            watch.tokens.copy(transit.serial, copy.serial);
+        }
         if let Some(causal) = &mut self.causal {
             causal.copy(transit, copy);
         }
     }
 
     #[inline(always)]
-    fn deliver(&mut self, _at: &Moment, transit: &Transit, _message: &P::Message) {
+    fn deliver(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
         self.travelling -= 1;
+        if P::MOVES_TOKEN
+            && let Some((lock, _)) = P::token_in(message)
+        {
+            self.locks[lock].tokens.arrive(transit.serial);
+        }
         self.arrive(transit);
         if let Some(causal) = &mut self.causal {
             causal.deliver(transit);
         }
     }
 
-    fn drop(&mut self, _at: &Moment, _transit: &Transit, _message: &P::Message) {
+    fn drop(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
         self.travelling -= 1;
         self.disturbed = true;
+        if P::MOVES_TOKEN
+            && let Some((lock, _)) = P::token_in(message)
+        {
+            self.locks[lock].tokens.lose(transit.serial);
+        }
     }
 
     #[inline(always)]
     fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
         match P::told(event) {
             (lock, Event::Granted { fence }) => self.granted(at, process, lock, *fence),
+            (lock, Event::Lost { .. }) => self.vacate(process, lock),
+            (lock, Event::Left) => {
+                self.locks[lock].withdraw(process.index());
+            }
             (_, Event::Refused(_)) => {}
         }
     }
@@ -586,7 +763,13 @@ impl<P: Locks> Observer<P> for Properties {
     }
 
     #[inline(always)]
-    fn handled(&mut self, _at: &Moment, process: Process, _state: &P) {
+    fn handled(&mut self, at: &Moment, process: Process, state: &P) {
+        if P::MOVES_TOKEN {
+            for (lock, watch) in self.locks.iter_mut().enumerate() {
+                watch.tokens.hold(process.index(), state.token(lock));
+            }
+            self.judge_tokens(at);
+        }
         let Some(lock) = self.announcing.take() else { return };
         let watch = &mut self.locks[lock];
         let asking = &watch.asking[process.index()];
@@ -603,15 +786,19 @@ impl<P: Locks> Observer<P> for Properties {
 
     fn crash(&mut self, _at: &Moment, process: Process) {
         self.disturbed = true;
+        self.lives[process.index()].0 = false;
         if let Some(causal) = &mut self.causal {
             causal.forget(process.index());
         }
-        for watch in &mut self.locks {
-            watch.withdraw(process.index());
-            if watch.inside.is_some_and(|inside| inside.index() == process.index()) {
-                watch.inside = None;
-            }
+        for lock in 0..self.locks.len() {
+            self.locks[lock].withdraw(process.index());
+            self.locks[lock].tokens.hold(process.index(), None);
+            self.vacate(process, lock);
         }
+    }
+
+    fn restart(&mut self, _at: &Moment, process: Process, life: Incarnation, _durable: bool) {
+        self.lives[process.index()] = (true, life);
     }
 }
 

@@ -35,7 +35,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Event, FenceCounter, Load, Mutex, Promises, Request, Tally};
+use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
     Topology, Values,
@@ -51,6 +51,7 @@ pub struct RicartAgrawala {
     state: State,
     /// Whose request is answered when we leave or give up, in order of arrival, with the stamp of the request.
     deferred: Vec<Stamp>,
+    epoch: Epoch,
     fence: FenceCounter,
 }
 
@@ -153,6 +154,7 @@ impl Protocol for RicartAgrawala {
             clock: LamportClock::default(),
             state: State::Released,
             deferred: Vec::new(),
+            epoch: Epoch::FIRST,
             fence: FenceCounter::default(),
         }
     }
@@ -183,6 +185,7 @@ impl Protocol for RicartAgrawala {
                 State::Wanted { .. } => self.become_released(out),
                 State::Released | State::Held => out.emit(Event::Refused(Request::Cancel)),
             },
+            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
             // No timer is ever armed, and the algorithm of the paper knows of no failures.
             Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
         }
@@ -259,7 +262,7 @@ impl RicartAgrawala {
             && pending.is_empty()
         {
             self.state = State::Held;
-            out.emit(Event::Granted { fence: self.fence.enter(0, self.id) });
+            out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
         }
     }
 
@@ -338,6 +341,25 @@ impl Algorithm for RicartAgrawala {
 }
 
 impl Mutex for RicartAgrawala {
+    /// Everyone has everyone's request: who comes before us has yet to reply, who comes behind us waits for our reply.
+    fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
+        let mut process = Self::boot(boot);
+        process.epoch = roll.epoch;
+        process.clock = roll.clock;
+        let requests = roll.requests();
+        let Some(place) = requests.iter().position(|request| request.process == process.id) else {
+            return process;
+        };
+        let pending = requests[..place].iter().map(|request| request.process).collect();
+        process.deferred = requests[place + 1..].to_vec();
+        process.state = match roll.inside() {
+            Some((inside, _)) if inside == process.id => State::Held,
+            _ => State::Wanted { mine: requests[place], pending },
+        };
+        process.maybe_enter(out);
+        process
+    }
+
     fn promises(_config: &Self::Config, members: &Members) -> Promises {
         Promises {
             no_starvation: true,
@@ -345,6 +367,7 @@ impl Mutex for RicartAgrawala {
             arrival_order: false,
             stamp_order: true,
             causal_order: true,
+            survives_suspicion: false,
         }
     }
 

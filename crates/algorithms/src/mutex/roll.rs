@@ -1,0 +1,98 @@
+//! The roll: what everyone knew of itself when a new epoch began.
+//!
+//! A group that is put together again after a failure forgets all messages that were on their way, and asks each member
+//! only what it can answer for itself: do you wait, are you inside? From these answers, the roll, every member makes its
+//! part of the new epoch; see [`Mutex::rebuild`](super::Mutex::rebuild).
+
+use alloc::vec::Vec;
+
+use conclave_core::{LamportClock, NodeId, Stamp};
+use serde::{Deserialize, Serialize};
+
+use super::{Epoch, Fence};
+
+/// What a process knows of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Standing {
+    /// It wants nothing.
+    Idle,
+    /// It has asked to enter.
+    Waiting {
+        /// When, by the logical clock of the group.
+        since: Stamp,
+    },
+    /// It is inside.
+    Inside {
+        /// The proof that it was given.
+        fence: Fence,
+    },
+}
+
+/// Everyone in a new epoch, and what each knew of itself when it began.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Roll {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Who called the roll: the coordinator, and the maker of a token.
+    pub convener: NodeId,
+    /// The members in their order on the ring, and how each stood. At most one of them is inside.
+    pub standings: Vec<(NodeId, Standing)>,
+    /// A logical time later than all stamps in the roll.
+    pub clock: LamportClock,
+}
+
+impl Roll {
+    /// How a member stood.
+    #[must_use]
+    pub fn standing(&self, id: NodeId) -> Option<Standing> {
+        self.standings.iter().find(|(member, _)| *member == id).map(|(_, standing)| *standing)
+    }
+
+    /// Who is inside, and with which fence.
+    #[must_use]
+    pub fn inside(&self) -> Option<(NodeId, Fence)> {
+        self.standings.iter().find_map(|(id, standing)| match standing {
+            Standing::Inside { fence } => Some((*id, *fence)),
+            Standing::Idle | Standing::Waiting { .. } => None,
+        })
+    }
+
+    /// The requests of those who wait, the earliest first.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Stamp> {
+        let since = |(_, standing): &(NodeId, Standing)| match standing {
+            Standing::Waiting { since } => Some(*since),
+            Standing::Idle | Standing::Inside { .. } => None,
+        };
+        let mut waiting: Vec<_> = self.standings.iter().filter_map(since).collect();
+        waiting.sort_unstable();
+        waiting
+    }
+
+    /// All requests that are not over, in the order in which they are served: that of the process inside, which gets a
+    /// stamp before all others, then those of the waiting.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Stamp> {
+        let mut requests = self.waiting();
+        if let Some((process, _)) = self.inside() {
+            let time = requests.first().map_or(self.clock.time(), |first| first.time).saturating_sub(1);
+            requests.insert(0, Stamp { time, process });
+        }
+        requests
+    }
+
+    /// Where the token of the new epoch is: with the process inside, else with whoever made it.
+    #[must_use]
+    pub fn keeper(&self) -> NodeId {
+        self.inside().map_or(self.convener, |(id, _)| id)
+    }
+
+    /// Who enters next: whoever asked first, if nobody is inside.
+    #[must_use]
+    pub fn next(&self) -> Option<NodeId> {
+        match self.inside() {
+            Some(_) => None,
+            None => self.waiting().first().map(|stamp| stamp.process),
+        }
+    }
+}

@@ -56,7 +56,9 @@ fn judge<A: Mutex>(members: &Members, config: &A::Config, plan: Plan, context: &
     assert_eq!(world.observer.violation(), None, "{context}");
     let (entries, waited) = (world.observer.entries(), world.observer.waited());
     assert!(entries.iter().all(|count| *count == u64::from(plan.entries)), "{context}: {entries:?}");
-    let formula = A::formula(config, members, &Tally { load: plan.load, entries: &entries, waited: &waited });
+    let at_hand = world.observer.at_hand();
+    let tally = Tally { load: plan.load, entries: &entries, waited: &waited, at_hand: &at_hand };
+    let formula = A::formula(config, members, &tally);
     assert!(formula.admits(world.sent.len() as u64), "{context}: {} messages, {formula:?}", world.sent.len());
 }
 

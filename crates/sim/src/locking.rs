@@ -27,7 +27,7 @@ pub fn simulate<A: Mutex>(config: &A::Config, plan: &Plan, mut header: Header, r
 pub(crate) fn expected_messages<A: Mutex>(config: &A::Config, plan: &Plan) -> u64 {
     let n = plan.members.len();
     let entries = vec![plan.entries * plan.locks as u64; n];
-    let tally = Tally { load: plan.load, entries: &entries, waited: &vec![0; n] };
+    let tally = Tally { load: plan.load, entries: &entries, waited: &vec![0; n], at_hand: &vec![0; n] };
     A::formula(config, &plan.members, &tally).low
 }
 
@@ -53,8 +53,8 @@ fn run<A: Mutex, L: Locks>(
     let finished = drive(cast, plan, workload, EntryTimes::new(n, plan.locks), record);
 
     let (judge, times) = (&finished.judge, &finished.metrics);
-    let (entries, waited) = (judge.entries(), judge.waited());
-    let tally = Tally { load: plan.load, entries: &entries, waited: &waited };
+    let (entries, waited, at_hand) = (judge.entries(), judge.waited(), judge.at_hand());
+    let tally = Tally { load: plan.load, entries: &entries, waited: &waited, at_hand: &at_hand };
     let formula = A::formula(config, &plan.members, &tally);
     let total = tally.total();
     let mean_delay = plan.delay.mean() as f64;

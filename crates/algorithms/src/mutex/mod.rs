@@ -255,6 +255,8 @@ pub struct Tally<'a> {
     pub entries: &'a [u64],
     /// How many of them were not granted in direct answer to their own request: the lock was taken.
     pub waited: &'a [u64],
+    /// How many of them needed no message: what lets one in was at hand.
+    pub at_hand: &'a [u64],
 }
 
 impl Tally<'_> {

@@ -151,6 +151,7 @@ struct Watch {
     stamp: Option<Stamp>,
     entries: Vec<u64>,
     waited: Vec<u64>,
+    at_hand: Vec<u64>,
 }
 
 impl Watch {
@@ -217,6 +218,7 @@ impl Properties {
             stamp: None,
             entries: vec![0; n],
             waited: vec![0; n],
+            at_hand: vec![0; n],
         };
         Self {
             promises: A::promises(config, members),
@@ -287,6 +289,12 @@ impl Properties {
     #[must_use]
     pub fn waited(&self) -> Vec<u64> {
         self.sum(|watch| &watch.waited)
+    }
+
+    /// Entries of each process that were granted while their request was being handled.
+    #[must_use]
+    pub fn at_hand(&self) -> Vec<u64> {
+        self.sum(|watch| &watch.at_hand)
     }
 
     fn sum(&self, column: impl Fn(&Watch) -> &Vec<u64>) -> Vec<u64> {
@@ -392,7 +400,9 @@ impl Properties {
         let solo = watch.solo.take() == Some(process.index());
         let mine = watch.withdraw(process.index());
         watch.entries[process.index()] += 1;
-        watch.waited[process.index()] += u64::from(at.chain.root != mine.step);
+        let direct = at.chain.root == mine.step;
+        watch.waited[process.index()] += u64::from(!direct);
+        watch.at_hand[process.index()] += u64::from(direct && at.chain.hops == 0);
 
         let last_fence = watch.fence;
         watch.fence = watch.fence.max(Some(fence));

@@ -2,6 +2,7 @@
 
 use conclave_core::{Members, Protocol};
 
+use crate::recovery;
 use crate::{Setting, SettingError, Settings};
 
 /// A protocol that stands in the registry.
@@ -55,6 +56,15 @@ pub enum Family {
 }
 
 impl Family {
+    /// What can be set about every algorithm of the family.
+    #[must_use]
+    pub fn settings(self) -> &'static [Setting] {
+        match self {
+            Self::Mutex => recovery::SETTINGS,
+            Self::Election => &[],
+        }
+    }
+
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -70,12 +70,15 @@
 //! # Ok::<(), conclave_algorithms::SettingError>(())
 //! ```
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::hash::Hash;
 
-use conclave_core::{Boot, Counter, Effect, Effects, Input, Message, NodeId, Phase, Protocol, Through};
+use conclave_core::{
+    Boot, Counter, Effect, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Through,
+    Timing,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::election::{self, Election};
@@ -87,6 +90,20 @@ pub struct Led<E: Protocol, A: Protocol> {
     application: A,
     /// What each has saved last; saved whole whenever one of them saves.
     saved: LedDurable<E::Durable, A::Durable>,
+    seat: Seat<E::Config>,
+}
+
+/// What an election needs to begin anew when somebody joins.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Seat<C> {
+    id: NodeId,
+    config: C,
+    timing: Timing,
+    life: Incarnation,
+    /// Whom the election knows; ourselves always.
+    electorate: Members,
+    /// Who is suspected.
+    down: BTreeMap<NodeId, Incarnation>,
 }
 
 /// What the application inside a [`Led`] is asked.
@@ -110,6 +127,9 @@ pub enum Told<V> {
     Elect,
     /// This process shall not be elected again in this life.
     Retire,
+    /// These belong to the group now. If somebody is among them whom the election does not know, it begins anew among
+    /// all whom it knows and these.
+    Members(Vec<NodeId>),
     /// The outside is told this.
     App(V),
 }
@@ -177,6 +197,7 @@ impl<E: Message, A: Message> Message for LedMessage<E, A> {
 enum Word {
     News(election::Event),
     Wish(election::Request),
+    Members(Vec<NodeId>),
 }
 
 type Words = VecDeque<Word>;
@@ -198,15 +219,11 @@ where
     fn boot(boot: Boot<'_, Self>) -> Self {
         let Boot { id, members, config, timing, life, saved } = boot;
         let saved = saved.unwrap_or(LedDurable { election: None, application: None });
+        let electorate = with_all(members, [id]);
+        let seat =
+            Seat { id, config: config.election.clone(), timing, life, electorate, down: BTreeMap::new() };
         Self {
-            election: E::boot(Boot {
-                id,
-                members,
-                config: &config.election,
-                timing,
-                life,
-                saved: saved.election.clone(),
-            }),
+            election: seat.boot(saved.election.clone()),
             application: A::boot(Boot {
                 id,
                 members,
@@ -216,6 +233,7 @@ where
                 saved: saved.application.clone(),
             }),
             saved,
+            seat,
         }
     }
 
@@ -226,8 +244,11 @@ where
                 self.elect(Input::Start, words, out);
                 self.apply(Input::Start, words, out);
             }
+            // Of an election among members of whom we have not heard yet we know nothing.
             Input::Receive { from, message: LedMessage::Election(message) } => {
-                self.elect(Input::Receive { from, message }, words, out);
+                if self.seat.electorate.contains(from) {
+                    self.elect(Input::Receive { from, message }, words, out);
+                }
             }
             Input::Receive { from, message: LedMessage::Application(message) } => {
                 self.apply(Input::Receive { from, message }, words, out);
@@ -236,10 +257,12 @@ where
             Input::Expire(LedTimer::Application(timer)) => self.apply(Input::Expire(timer), words, out),
             Input::Request(request) => self.apply(Input::Request(Asked::App(request)), words, out),
             Input::PeerDown { peer, life } => {
+                self.seat.down.insert(peer, life);
                 self.elect(Input::PeerDown { peer, life }, words, out);
                 self.apply(Input::PeerDown { peer, life }, words, out);
             }
             Input::PeerUp { peer, life } => {
+                self.seat.down.remove(&peer);
                 self.elect(Input::PeerUp { peer, life }, words, out);
                 self.apply(Input::PeerUp { peer, life }, words, out);
             }
@@ -256,6 +279,30 @@ where
         self.election.visit_counters(visit);
         self.application.visit_counters(visit);
     }
+}
+
+impl<C> Seat<C> {
+    fn boot<E: Protocol<Config = C>>(&self, saved: Option<E::Durable>) -> E {
+        E::boot(Boot {
+            id: self.id,
+            members: &self.electorate,
+            config: &self.config,
+            timing: self.timing,
+            life: self.life,
+            saved,
+        })
+    }
+}
+
+/// The same members, and after them those of these who are not yet among them.
+fn with_all(members: &Members, more: impl IntoIterator<Item = NodeId>) -> Members {
+    let mut all: Vec<_> = members.iter().collect();
+    for member in more {
+        if !all.contains(&member) {
+            all.push(member);
+        }
+    }
+    if all.len() == members.len() { members.clone() } else { Members::listed(all) }
 }
 
 impl<E: Protocol, A: Protocol> Led<E, A> {
@@ -287,7 +334,21 @@ where
                     self.apply(Input::Request(Asked::Elected { leaders, term }), words, out);
                 }
                 Word::Wish(request) => self.elect(Input::Request(request), words, out),
+                Word::Members(members) => self.widen(members, words, out),
             }
+        }
+    }
+
+    /// Lets the election begin anew if somebody belongs to the group whom it does not know.
+    fn widen(&mut self, members: Vec<NodeId>, words: &mut Words, out: &mut impl Effects<Self>) {
+        let known = |member: &NodeId| self.seat.electorate.contains(*member);
+        if members.iter().all(known) {
+            return;
+        }
+        self.seat.electorate = with_all(&self.seat.electorate, members);
+        self.election = self.seat.boot(self.saved.election.clone());
+        for (peer, life) in self.seat.down.clone() {
+            self.elect(Input::PeerDown { peer, life }, words, out);
         }
     }
 
@@ -321,6 +382,7 @@ where
             Effect::Disarm(timer) => out.disarm(LedTimer::Application(timer)),
             Effect::Emit(Told::Elect) => words.push_back(Word::Wish(election::Request::Start)),
             Effect::Emit(Told::Retire) => words.push_back(Word::Wish(election::Request::Retire)),
+            Effect::Emit(Told::Members(members)) => words.push_back(Word::Members(members)),
             Effect::Emit(Told::App(event)) => out.emit(event),
             Effect::Reject { from, why } => out.reject(from, why),
         };
@@ -334,8 +396,6 @@ mod tests {
     use alloc::format;
     use alloc::string::{String, ToString};
     use alloc::vec;
-
-    use conclave_core::{Incarnation, Members, Timing};
 
     use crate::election::{Bully, ChangRoberts};
     use crate::testing::World;

@@ -18,6 +18,7 @@ mod judge;
 mod led;
 pub mod mutex;
 mod named;
+mod recovery;
 pub mod registry;
 mod settings;
 #[cfg(test)]
@@ -29,4 +30,5 @@ pub use formula::Formula;
 pub use judge::{Ending, Finding, Judge, Judgement, Violation};
 pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
+pub use recovery::{Assembly, AssemblyConfig, Consent, Monitor, Recovering, recovers};
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

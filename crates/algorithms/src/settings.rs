@@ -108,15 +108,15 @@ impl Settings {
         mutant: Option<&str>,
     ) -> Result<Self, SettingError> {
         let mut values: BTreeMap<_, _> =
-            about.settings.iter().map(|s| (s.key, s.default.to_string())).collect();
+            about.every_setting().map(|s| (s.key, s.default.to_string())).collect();
         for (key, value) in given {
             // People write skip_known_dead where the key is skip-known-dead.
             let key = key.replace('_', "-");
             let setting =
-                about.settings.iter().find(|s| s.key == key).ok_or_else(|| SettingError::UnknownKey {
+                about.every_setting().find(|s| s.key == key).ok_or_else(|| SettingError::UnknownKey {
                     algorithm: about.name,
                     key: key.clone(),
-                    known: listed(about.settings.iter().map(|s| s.key)),
+                    known: listed(about.every_setting().map(|s| s.key)),
                 })?;
             setting.check(value)?;
             if arena == Arena::Live && setting.unsafe_values.contains(&value) {
@@ -200,6 +200,11 @@ impl Setting {
 }
 
 impl About {
+    /// Its own settings, and those that its whole family has.
+    pub fn every_setting(&self) -> impl Iterator<Item = &'static Setting> + use<> {
+        self.settings.iter().chain(self.family.settings())
+    }
+
     /// The name of a mutant, as it is declared.
     fn mutant(&self, name: &str) -> Result<&'static str, SettingError> {
         let found = self.mutants.iter().find(|mutant| mutant.name == name);

@@ -5,7 +5,9 @@ use core::marker::PhantomData;
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Locks, Mutex};
 use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{Algorithm, Arena, Channels, Judge, Named, NamedConfig, SettingError, Settings};
+use conclave_algorithms::{
+    Algorithm, Arena, Channels, Judge, Named, NamedConfig, Recovering, SettingError, Settings, recovers,
+};
 use conclave_core::{Members, Protocol};
 use conclave_trace::{Header, Setup};
 
@@ -199,12 +201,16 @@ impl<W: WithCast> Visitor for Caster<'_, W> {
     type Output = Result<W::Output, SettingError>;
 
     fn mutex<A: Mutex>(self) -> Self::Output {
-        let (members, config, header) = prepare::<A>(self.setup)?;
-        let fifo = header.channels == Channels::Fifo.name();
-        let judge = mutex::Properties::new::<A>(&config, &members, self.setup.locks, None);
-        if self.setup.locks == 1 {
-            return Ok(self.user.with(Cast::<Locking<A>> { members, config, fifo, judge, header }));
+        let locks = self.setup.locks;
+        if recovers(&settings_of::<A>(self.setup)?) {
+            let cast = one_lock::<Recovering<A>>(self.setup)?;
+            return if locks == 1 { Ok(self.user.with(cast)) } else { Err(one_lock_only()) };
         }
+        let cast = one_lock::<A>(self.setup)?;
+        if locks == 1 {
+            return Ok(self.user.with(cast));
+        }
+        let Cast { members, config, fifo, judge, header } = cast;
         let config = NamedConfig::new(config);
         Ok(self.user.with(Cast::<Locking<Named<A>>> { members, config, fifo, judge, header }))
     }
@@ -218,6 +224,18 @@ impl<W: WithCast> Visitor for Caster<'_, W> {
         let judge = election::Properties::new(&config, &members);
         Ok(self.user.with(Cast::<Electing<A>> { members, config, fifo, judge, header }))
     }
+}
+
+fn one_lock<A: Mutex>(setup: &Setup) -> Result<Cast<Locking<A>>, SettingError> {
+    let (members, config, header) = prepare::<A>(setup)?;
+    let fifo = header.channels == Channels::Fifo.name();
+    let judge = mutex::Properties::new::<A>(&config, &members, setup.locks, None);
+    Ok(Cast { members, config, fifo, judge, header })
+}
+
+/// Why several locks do not recover: each of them would hold elections of its own.
+pub(crate) fn one_lock_only() -> SettingError {
+    SettingError::Unfit("a group that mends itself has one lock; set recovery=off to run several".into())
 }
 
 fn prepare<A: Algorithm>(setup: &Setup) -> Result<(Members, A::Config, Header), SettingError> {

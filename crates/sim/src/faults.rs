@@ -35,6 +35,12 @@ impl Faults {
         !chances && self.crashes.is_empty() && self.pauses.is_empty() && self.partitions.is_empty()
     }
 
+    /// Whether there is anything that a group could recover from.
+    #[must_use]
+    pub fn needs_recovery(&self) -> bool {
+        !self.crashes.is_empty() || self.detector.is_wrong()
+    }
+
     /// Every process named by a fault, with the fault as it was written.
     pub fn named(&self) -> impl Iterator<Item = (NodeId, String)> + '_ {
         let crashes = self.crashes.iter().map(|crash| (crash.process, crash.to_string()));

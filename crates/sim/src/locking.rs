@@ -2,7 +2,7 @@
 
 use conclave_algorithms::mutex::{Locks, Mutex, Properties, Tally};
 use conclave_algorithms::{Channels, Named, NamedConfig};
-use conclave_trace::Header;
+use conclave_trace::{Header, Setup};
 
 use crate::family::{Cast, Locking};
 use crate::metrics::EntryTimes;
@@ -13,14 +13,31 @@ use crate::workload::Entries;
 
 /// Simulates a run of an algorithm for mutual exclusion.
 #[must_use]
-pub fn simulate<A: Mutex>(config: &A::Config, plan: &Plan, mut header: Header, record: bool) -> Outcome {
-    let fifo = plan.channels.unwrap_or(A::ABOUT.channels) == Channels::Fifo;
-    header.channels = if fifo { Channels::Fifo } else { Channels::Any }.name().into();
-    header.locks = plan.locks;
+pub fn simulate<A: Mutex>(config: &A::Config, plan: &Plan, header: Header, record: bool) -> Outcome {
     if plan.locks > 1 {
-        return run::<A, Named<A>>(config, NamedConfig::new(config.clone()), plan, &header, fifo, record);
+        return run::<A, Named<A>>(config, NamedConfig::new(config.clone()), plan, header, record);
     }
-    run::<A, A>(config, config.clone(), plan, &header, fifo, record)
+    simulate_one::<A>(config, plan, header, record)
+}
+
+/// The same on one lock.
+pub(crate) fn simulate_one<A: Mutex>(
+    config: &A::Config,
+    plan: &Plan,
+    header: Header,
+    record: bool,
+) -> Outcome {
+    run::<A, A>(config, config.clone(), plan, header, record)
+}
+
+/// The same setup with the word on recovery that `auto` stands for: it is on if there is a failure to recover from.
+pub(crate) fn completed(setup: &Setup, plan: &Plan) -> Setup {
+    let mut setup = setup.clone();
+    let auto = setup.settings.get("recovery").is_none_or(|word| word == "auto");
+    if auto && plan.faults.needs_recovery() {
+        setup.settings.insert("recovery".into(), "on".into());
+    }
+    setup
 }
 
 /// About how many messages a run takes.
@@ -35,10 +52,12 @@ fn run<A: Mutex, L: Locks>(
     config: &A::Config,
     locks: L::Config,
     plan: &Plan,
-    header: &Header,
-    fifo: bool,
+    mut header: Header,
     record: bool,
 ) -> Outcome {
+    let fifo = plan.channels.unwrap_or(A::ABOUT.channels) == Channels::Fifo;
+    header.channels = if fifo { Channels::Fifo } else { Channels::Any }.name().into();
+    header.locks = plan.locks;
     let n = plan.members.len();
     let max_delay = plan.network(fifo).max_delay();
     let judge = Properties::new::<A>(config, &plan.members, plan.locks, max_delay);
@@ -72,11 +91,12 @@ fn run<A: Mutex, L: Locks>(
         sync_delay_hops: hops.map(|mean| round(mean / mean_delay)),
         response: times.response.into(),
         max_overtaking: judge.max_overtaking(),
+        refused_by_fence: judge.refused_entries(),
         throughput: (seconds > 0.0).then(|| round(total as f64 / seconds)),
     };
     let comparable = total > 0 && plan.faults.is_empty();
     let judgements = judge.judgements();
-    let facts = Facts { header, plan, formula, unit: PerUnit(total), comparable, judgements };
+    let facts = Facts { header: &header, plan, formula, unit: PerUnit(total), comparable, judgements };
     let report = facts.report(&finished, Part::Locks(part));
     Outcome { report, violation: finished.judge.violation().cloned(), trace: finished.trace }
 }

@@ -103,6 +103,8 @@ pub struct LockReport {
     pub response: Summary,
     /// The most entries by others that a known request had to see.
     pub max_overtaking: u64,
+    /// Entries of which the resource refused a write, because their fence was old.
+    pub refused_by_fence: u64,
     /// Entries per second of virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,

@@ -3,13 +3,13 @@
 use conclave_algorithms::election::Election;
 use conclave_algorithms::mutex::Mutex;
 use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{Ending, Judge, SettingError, Violation};
+use conclave_algorithms::{Algorithm, Ending, Judge, Recovering, SettingError, Violation, recovers};
 use conclave_core::{Observer, Protocol, Timing};
 use conclave_trace::{Setup, Trace};
 
 use crate::digest::Digest;
 use crate::electing;
-use crate::family::{Cast, Family, settings_of};
+use crate::family::{Cast, Family, one_lock_only, settings_of};
 use crate::locking;
 use crate::metrics::Traffic;
 use crate::plan::Plan;
@@ -74,8 +74,17 @@ impl Visitor for Starter<'_> {
     type Output = Result<Outcome, SettingError>;
 
     fn mutex<A: Mutex>(self) -> Self::Output {
-        let config = A::configure(&settings_of::<A>(self.setup)?, &self.plan.members)?;
-        let header = self.setup.to_header(A::ABOUT.channels.name());
+        let setup = locking::completed(self.setup, self.plan);
+        let settings = settings_of::<A>(&setup)?;
+        let header = setup.to_header(A::ABOUT.channels.name());
+        if recovers(&settings) {
+            if self.plan.locks > 1 {
+                return Err(one_lock_only());
+            }
+            let config = Recovering::<A>::configure(&settings, &self.plan.members)?;
+            return Ok(locking::simulate_one::<Recovering<A>>(&config, self.plan, header, self.record));
+        }
+        let config = A::configure(&settings, &self.plan.members)?;
         Ok(locking::simulate::<A>(&config, self.plan, header, self.record))
     }
 

@@ -207,6 +207,17 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
         None
     }
 
+    /// The latest epoch that this process has heard of, where the algorithm begins epochs of its own.
+    fn epoch_seen(&self) -> Epoch {
+        Epoch::FIRST
+    }
+
+    /// Whether the group may be put together anew only with the consent of a majority, so that safety does not depend
+    /// on the failure detector.
+    fn needs_majority(_config: &Self::Config) -> bool {
+        false
+    }
+
     /// Whether messages travel for ever although nobody wants anything.
     fn is_restless(_config: &Self::Config) -> bool {
         false

@@ -637,19 +637,19 @@ impl Properties {
                 "ME5-FCFS",
                 "order of arrival",
                 self.promises.arrival_order,
-                order(&self.arrival_inversions, self.disturbed.then_some(FAULTLESS)),
+                undisturbed(order(&self.arrival_inversions, None)),
             ),
             judge(
                 "ME5-TS",
                 "order of stamps",
                 self.promises.stamp_order,
-                order(&self.stamp_inversions, unstamped),
+                undisturbed(order(&self.stamp_inversions, unstamped)),
             ),
             judge(
                 "ME5-HB",
                 "order of causality",
                 self.promises.causal_order,
-                order(&self.causal_inversions, uncaused),
+                undisturbed(order(&self.causal_inversions, uncaused)),
             ),
             judge(
                 "ME6",

@@ -4,6 +4,7 @@
 //! only what it can answer for itself: do you wait, are you inside? From these answers, the roll, every member makes its
 //! part of the new epoch; see [`Mutex::rebuild`](super::Mutex::rebuild).
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use conclave_core::{LamportClock, NodeId, Stamp};
@@ -42,6 +43,21 @@ pub struct Roll {
 }
 
 impl Roll {
+    /// Whether it names each member once, and at most one of them inside; only a liar's does not.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let names: BTreeSet<_> = self.standings.iter().map(|(id, _)| *id).collect();
+        let is_inside = |(_, standing): &&(NodeId, Standing)| matches!(standing, Standing::Inside { .. });
+        let own = |(id, standing): &(NodeId, Standing)| match standing {
+            Standing::Waiting { since } => since.process == *id,
+            Standing::Idle | Standing::Inside { .. } => true,
+        };
+        names.len() == self.standings.len()
+            && names.contains(&self.convener)
+            && self.standings.iter().filter(is_inside).count() <= 1
+            && self.standings.iter().all(own)
+    }
+
     /// How a member stood.
     #[must_use]
     pub fn standing(&self, id: NodeId) -> Option<Standing> {

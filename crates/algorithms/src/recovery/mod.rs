@@ -1,0 +1,728 @@
+//! Recovery: a group that is put together again after a failure.
+//!
+//! The algorithms of the literature assume that nobody fails. [`Assembly`] runs any of them among those who are alive, and
+//! replaces the whole of it by a new one, in a new epoch, whenever somebody has died, come back, joined or left, or the
+//! token is lost. It is one protocol for all of them: what each algorithm adds is how it is made from a [`Roll`], see
+//! [`Mutex::rebuild`].
+//!
+//! ```text
+//!   leader ──●─────────────────────●──────────────────────●──▶  epoch 1
+//!             ╲ Gather            ╱ Report                 ╲ Install
+//!   p2 ────────●─────────────────●──────────────────────────●──▶  epoch 1
+//!               from here on it neither enters nor votes
+//!   p3 ✗
+//! ```
+//!
+//! - A leader, elected by the protocol around this one (see [`Led`](crate::Led)), *gathers*: it asks all who are alive how
+//!   they stand (idle, waiting since when, inside). Whoever answers a gathering stops to take part in the old epoch, and
+//!   answers no earlier one any more. What was on its way is void from then on: grants, votes, tokens.
+//! - When all who are alive have answered, the leader writes the roll and *installs* the new epoch. Every member makes its
+//!   part of it from the same roll: who was inside is inside, who waited waits in the order of the roll, and there is a
+//!   token where there has to be one. Nobody has to ask again.
+//! - Epochs are numbered, and carry the name of who began them: two leaders can get in each other's way, but not both
+//!   succeed. All fences of an epoch are larger than those before.
+//! - A process that comes back has forgotten what it promised, and a newcomer has never promised anything: both *check in*,
+//!   and take part from the next roll on. Who wants to leave says so, and is left out of the next roll.
+//! - A token may be lost without a crash. Who waits for too long has the leader ask where it is (see `probe.rs`), and a
+//!   loss that is proven is a reason for a new epoch.
+//!
+//! With [`Consent::Living`] all who are not suspected must answer. That is as good as the failure detector: a process that
+//! is wrongly taken for dead is left out although it may be inside, and only the fence protects the resource. With
+//! [`Consent::Majority`] the roll is agreed on by a ballot among the members of the last one (see `ballot.rs`), and whoever
+//! was left out has lost its lease before anyone can enter (see `lease.rs`): safe whatever the detector says, but without
+//! a majority the group stands still.
+//!
+//! **Cost**: 2(L − 1) messages among L living and L − 1 to install the roll, plus the election if the leader has died.
+//!
+//! **Assumes** reliable channels of any order while both ends live, and that a crash is reported to all at last.
+//!
+//! **Caveats**: everything stands still while a roll is called, about three message delays. Where the last who knew how it
+//! stood has died while nobody was inside, nothing is lost; requests live with those who make them.
+
+mod ballot;
+mod lease;
+mod probe;
+mod recovering;
+mod round;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use conclave_core::{
+    Boot, Counter, Effect, Effects, Incarnation, Input, LamportClock, Members, Message, NodeId, Phase,
+    Protocol, Space, Stamp, Through, Timing,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::led::{Asked, Told};
+use crate::mutex::{Epoch, Event, Mutex, Request, Roll, Standing};
+use ballot::Acceptor;
+use lease::Lease;
+use probe::Probe;
+use round::Round;
+
+pub use recovering::{Recovering, SETTINGS, recovers};
+
+/// A process of a group that is put together again after a failure, running the algorithm `A`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Assembly<A: Mutex> {
+    id: NodeId,
+    config: AssemblyConfig<A::Config>,
+    timing: Timing,
+    life: Incarnation,
+    /// The members of the epoch that we know of, in their order on the ring.
+    group: Members,
+    epoch: Epoch,
+    /// Our part in it; nothing unless we are a member.
+    part: Option<A>,
+    /// The timers of our part that are armed.
+    armed: BTreeSet<A::Timer>,
+    /// What we have promised to those who gather.
+    acceptor: Acceptor<Roll>,
+    /// Who gathers; until its roll is installed we take no part in the old epoch.
+    gathered_by: Option<NodeId>,
+    /// For the order of requests, across all epochs.
+    clock: LamportClock,
+    /// What our application wants.
+    standing: Standing,
+    /// Who leads, as far as we know.
+    leader: Option<NodeId>,
+    /// Who is suspected, and in which life.
+    down: BTreeMap<NodeId, Incarnation>,
+    /// Members of this epoch whose life has ended since it began.
+    ended: BTreeSet<NodeId>,
+    /// Who wants to be in the next roll.
+    newcomers: BTreeSet<NodeId>,
+    /// Who does not; perhaps ourselves.
+    leavers: BTreeSet<NodeId>,
+    /// The gathering that we lead.
+    round: Option<Round>,
+    /// The search for the token that we lead.
+    probe: Option<Probe>,
+    /// How many tokens we have been sent in this epoch.
+    tokens_seen: u64,
+    lease: Lease,
+    /// Messages of epochs that have not reached us yet.
+    early: Vec<Early<A::Message>>,
+}
+
+/// A message of an epoch that has not reached us yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Early<M> {
+    epoch: Epoch,
+    from: NodeId,
+    message: M,
+}
+
+/// More messages than this do not wait for their epoch.
+const MOST_EARLY: usize = 4096;
+
+/// Settings of [`Assembly`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AssemblyConfig<C> {
+    /// Those of the algorithm.
+    pub algorithm: C,
+    /// Whose answers make a roll.
+    pub consent: Consent,
+    /// Who looks for a lost token.
+    pub monitor: Monitor,
+    /// Whether who does not answer in time is dead: then no failure detector is needed, but bounds on time are.
+    pub silence_is_death: bool,
+    /// The broken twin, if any.
+    pub broken: Option<Broken>,
+}
+
+/// Whose answers make a roll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Consent {
+    /// All who are not suspected.
+    Living,
+    /// A majority of the last roll, and all who are to be in the next.
+    Majority,
+}
+
+/// Who looks for a lost token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Monitor {
+    /// The leader, when somebody waits for too long.
+    Elected,
+    /// Whoever waits for too long.
+    All,
+}
+
+/// The broken twins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Broken {
+    /// A new epoch begins without asking anybody how it stands.
+    Unasked,
+    /// A token that nobody has in one round of questions is taken for lost, and replaced at once.
+    SingleProbe,
+    /// Who is left out of a roll is forgotten at once, without a ballot and a lease.
+    Shrinking,
+    /// In the algorithm itself, but seen only when it is put together again.
+    Elsewhere,
+}
+
+/// What the processes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AssemblyMessage<M> {
+    /// From part to part, in an epoch.
+    Part {
+        /// The epoch.
+        epoch: Epoch,
+        /// The clock of the sender.
+        time: u64,
+        /// What is said.
+        message: M,
+    },
+    /// How do you stand? Take no further part in your epoch.
+    Gather {
+        /// The number of this gathering.
+        ballot: Epoch,
+        /// Which of my lives this is.
+        life: Incarnation,
+    },
+    /// This is how I stand.
+    Report {
+        /// The gathering that this answers.
+        ballot: Epoch,
+        /// How I stand.
+        report: Report,
+    },
+    /// I have answered a later gathering.
+    Outranked {
+        /// The gathering that this answers.
+        ballot: Epoch,
+        /// The one that I have answered.
+        promised: Epoch,
+    },
+    /// Let this be the next roll.
+    Accept {
+        /// The gathering that it comes from.
+        ballot: Epoch,
+        /// The roll.
+        roll: Roll,
+    },
+    /// As far as I am concerned, it is.
+    Accepted {
+        /// The gathering.
+        ballot: Epoch,
+    },
+    /// A new epoch begins.
+    Install {
+        /// The gathering that it comes from.
+        ballot: Epoch,
+        /// The roll.
+        roll: Roll,
+    },
+    /// I want to be in the next roll.
+    CheckIn {
+        /// Which of my lives this is.
+        life: Incarnation,
+    },
+    /// I do not want to be in the next roll.
+    Leave,
+    /// You are not in our roll.
+    Expelled {
+        /// The epoch of the roll.
+        epoch: Epoch,
+    },
+    /// I have been waiting for long: is the token lost?
+    Missing,
+    /// The token is lost.
+    Lost {
+        /// The epoch in which it was.
+        epoch: Epoch,
+    },
+    /// Have you got the token?
+    Where {
+        /// The epoch of the token.
+        epoch: Epoch,
+        /// The number of the question.
+        round: u64,
+    },
+    /// The answer to that.
+    Here {
+        /// The epoch.
+        epoch: Epoch,
+        /// The number of the question.
+        round: u64,
+        /// Whether I have it, or how many I have been sent.
+        found: Found,
+    },
+    /// I am inside, and want to stay there.
+    Renew {
+        /// The epoch.
+        epoch: Epoch,
+        /// The number of the renewal.
+        number: u64,
+    },
+    /// You may.
+    Renewed {
+        /// The epoch.
+        epoch: Epoch,
+        /// The number of the renewal.
+        number: u64,
+    },
+}
+
+use AssemblyMessage as Msg;
+
+/// How a process stands, and what it knows of the group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Report {
+    /// What its application wants.
+    pub standing: Standing,
+    /// Its clock.
+    pub time: u64,
+    /// The epoch of its roll.
+    pub epoch: Epoch,
+    /// The latest epoch that it has heard of.
+    pub heard: Epoch,
+    /// Who is in its roll.
+    pub group: Vec<NodeId>,
+    /// The roll that it has accepted, but not seen installed.
+    pub accepted: Option<(Epoch, Roll)>,
+}
+
+/// Where a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Found {
+    /// Here.
+    Here,
+    /// Not here.
+    Elsewhere {
+        /// How many tokens have arrived here in this epoch.
+        seen: u64,
+    },
+}
+
+impl<M: Message> Message for AssemblyMessage<M> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Msg::Part { message, .. } => message.kind(),
+            Msg::Gather { .. } => "Gather",
+            Msg::Report { .. } => "Report",
+            Msg::Outranked { .. } => "Outranked",
+            Msg::Accept { .. } => "Accept",
+            Msg::Accepted { .. } => "Accepted",
+            Msg::Install { .. } => "Install",
+            Msg::CheckIn { .. } => "CheckIn",
+            Msg::Leave => "Leave",
+            Msg::Expelled { .. } => "Expelled",
+            Msg::Missing => "Missing",
+            Msg::Lost { .. } => "Lost",
+            Msg::Where { .. } => "Where",
+            Msg::Here { .. } => "Here",
+            Msg::Renew { .. } => "Renew",
+            Msg::Renewed { .. } => "Renewed",
+        }
+    }
+
+    fn is_overhead(&self) -> bool {
+        match self {
+            Msg::Part { message, .. } => message.is_overhead(),
+            _ => true,
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Msg::Part { time, message, .. } => {
+                visit(Counter::exact(SINCE, time));
+                message.visit_counters(visit);
+            }
+            Msg::Report { report, .. } => {
+                visit(Counter::exact(SINCE, &mut report.time));
+                visit_standing(&mut report.standing, visit);
+                if let Some((_, roll)) = &mut report.accepted {
+                    visit_roll(roll, visit);
+                }
+            }
+            Msg::Accept { roll, .. } | Msg::Install { roll, .. } => visit_roll(roll, visit),
+            _ => {}
+        }
+    }
+}
+
+/// What the order of requests across epochs is counted in.
+const SINCE: Space = Space::shared("since");
+
+fn visit_standing(standing: &mut Standing, visit: &mut dyn FnMut(Counter<'_>)) {
+    match standing {
+        Standing::Idle => {}
+        Standing::Waiting { since } => visit(Counter::exact(SINCE, &mut since.time)),
+        Standing::Inside { fence } => visit(fence.counter()),
+    }
+}
+
+fn visit_roll(roll: &mut Roll, visit: &mut dyn FnMut(Counter<'_>)) {
+    visit(Counter::exact(SINCE, roll.clock.value_mut()));
+    for (_, standing) in &mut roll.standings {
+        visit_standing(standing, visit);
+    }
+}
+
+/// The timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AssemblyTimer<T> {
+    /// One of the algorithm's.
+    Part(T),
+    /// We have been waiting for the token for long.
+    Patience,
+    /// Who has not said whether it has the token does not answer.
+    Probe,
+    /// Who has not said how it stands does not answer.
+    Gather,
+    /// Nobody has let us in yet.
+    CheckIn,
+    /// Whoever was left out has lost its lease.
+    Quarantine,
+    /// It is time to renew the lease.
+    Renew,
+    /// The lease has run out.
+    Lease,
+}
+
+use AssemblyTimer as Timer;
+
+/// What a process keeps on stable storage.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AssemblyDurable {
+    acceptor: Acceptor<Roll>,
+    epoch: Epoch,
+    group: Vec<NodeId>,
+}
+
+impl<A: Mutex> Protocol for Assembly<A> {
+    type Config = AssemblyConfig<A::Config>;
+    type Message = AssemblyMessage<A::Message>;
+    type Request = Asked<Request>;
+    type Event = Told<Event>;
+    type Timer = AssemblyTimer<A::Timer>;
+    type Durable = AssemblyDurable;
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        let Boot { id, members, config, timing, life, saved } = boot;
+        let saved = saved.unwrap_or_else(|| AssemblyDurable {
+            acceptor: Acceptor::default(),
+            epoch: Epoch::FIRST,
+            group: members.iter().collect(),
+        });
+        let group = if is_listed(&saved.group) { Members::listed(saved.group) } else { members.clone() };
+        // Who comes back has forgotten what it was in the middle of, and who is new has yet to be let in.
+        let belongs = life == Incarnation::FIRST && members.contains(id);
+        let part = belongs
+            .then(|| A::boot(Boot { id, members, config: &config.algorithm, timing, life, saved: None }));
+        Self {
+            id,
+            config: config.clone(),
+            timing,
+            life,
+            leader: group.max().filter(|_| belongs),
+            group,
+            epoch: saved.epoch,
+            part,
+            armed: BTreeSet::new(),
+            acceptor: saved.acceptor,
+            gathered_by: None,
+            clock: LamportClock::default(),
+            standing: Standing::Idle,
+            down: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            newcomers: BTreeSet::new(),
+            leavers: BTreeSet::new(),
+            round: None,
+            probe: None,
+            tokens_seen: 0,
+            lease: Lease::default(),
+            early: Vec::new(),
+        }
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        match input {
+            Input::Start if self.part.is_some() => self.play(Input::Start, out),
+            Input::Start => self.check_in(out),
+            Input::Receive { from, .. } if from == self.id => {
+                out.reject(from, "nobody sends messages to itself");
+            }
+            Input::Receive { from, message } => self.receive(from, message, out),
+            Input::Expire(timer) => self.expire(timer, out),
+            Input::Request(Asked::Elected { leaders, .. }) => {
+                self.leader = leaders.first().copied();
+                self.follow(out);
+            }
+            Input::Request(Asked::App(request)) => self.ask(request, out),
+            Input::PeerDown { peer, life } => self.on_peer_down(peer, life, out),
+            Input::PeerUp { peer, .. } => {
+                self.down.remove(&peer);
+                self.newcomers.insert(peer);
+                self.maybe_gather(out);
+            }
+        }
+    }
+
+    /// Of our part, as far as our application knows of it.
+    fn phase(&self) -> Phase {
+        match self.standing {
+            Standing::Idle => Phase::IDLE,
+            Standing::Waiting { .. } => Phase::WAITING,
+            Standing::Inside { .. } => Phase::HOLDING,
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(Counter::exact(SINCE, self.clock.value_mut()));
+        visit_standing(&mut self.standing, visit);
+        if let Some((_, roll)) = &mut self.acceptor.accepted {
+            visit_roll(roll, visit);
+        }
+        if let Some(round) = &mut self.round {
+            round.visit_counters(visit);
+        }
+        if let Some(part) = &mut self.part {
+            part.visit_counters(visit);
+        }
+        for early in &mut self.early {
+            early.message.visit_counters(visit);
+        }
+    }
+}
+
+/// Whether these can be the members of a group.
+fn is_listed(group: &[NodeId]) -> bool {
+    let distinct: BTreeSet<_> = group.iter().collect();
+    !group.is_empty() && distinct.len() == group.len()
+}
+
+impl<A: Mutex> Assembly<A> {
+    /// The algorithm, if this process takes part in it.
+    #[must_use]
+    pub fn part(&self) -> Option<&A> {
+        self.part.as_ref()
+    }
+
+    /// The epoch that this process is in.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The members of that epoch.
+    #[must_use]
+    pub fn group(&self) -> &Members {
+        &self.group
+    }
+
+    /// Who is suspected.
+    pub fn suspects(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.down.keys().copied()
+    }
+
+    /// Whether the algorithm goes on: we are a member, and nobody is calling a roll.
+    fn is_active(&self) -> bool {
+        self.part.is_some() && self.gathered_by.is_none()
+    }
+
+    fn leads(&self) -> bool {
+        self.leader == Some(self.id)
+    }
+
+    fn receive(&mut self, from: NodeId, message: AssemblyMessage<A::Message>, out: &mut impl Effects<Self>) {
+        match message {
+            Msg::Part { epoch, time, message } => self.on_part(from, epoch, time, message, out),
+            Msg::Gather { ballot, .. } | Msg::Accept { ballot, .. } | Msg::Install { ballot, .. }
+                if ballot.creator != from || ballot.number == u64::MAX =>
+            {
+                out.reject(from, "who calls a roll numbers it with its own name");
+            }
+            Msg::Accept { roll, .. } | Msg::Install { roll, .. } if !roll.is_sound() => {
+                out.reject(from, "a roll names each member once, and at most one of them inside");
+            }
+            Msg::Gather { ballot, life } => {
+                self.meet(from, life);
+                self.on_gather(from, ballot, out);
+            }
+            Msg::Report { ballot, report } => self.on_report(from, ballot, report, out),
+            Msg::Outranked { ballot, promised } => self.on_outranked(ballot, promised, out),
+            Msg::Accept { ballot, roll } => self.on_accept(from, ballot, roll, out),
+            Msg::Accepted { ballot } => self.on_accepted(from, ballot, out),
+            Msg::Install { ballot, roll } => self.on_install(ballot, roll, out),
+            Msg::CheckIn { life } => {
+                self.meet(from, life);
+                self.on_check_in(from, out);
+            }
+            Msg::Leave => {
+                self.leavers.insert(from);
+                self.maybe_gather(out);
+            }
+            // We were taken for dead, and have missed it.
+            Msg::Expelled { epoch } => {
+                if epoch > self.epoch && self.gathered_by.is_none() && self.part.is_some() {
+                    self.become_outsider(out);
+                }
+            }
+            Msg::Missing => self.search(out),
+            Msg::Lost { epoch } => self.on_lost(epoch, out),
+            Msg::Where { epoch, round } => self.on_where(from, epoch, round, out),
+            Msg::Here { epoch, round, found } => self.on_here(from, epoch, round, found, out),
+            Msg::Renew { epoch, number } => {
+                if epoch == self.epoch && self.is_active() {
+                    out.send(from, Msg::Renewed { epoch, number });
+                }
+            }
+            Msg::Renewed { epoch, number } => self.on_renewed(from, epoch, number, out),
+        }
+    }
+
+    fn expire(&mut self, timer: AssemblyTimer<A::Timer>, out: &mut impl Effects<Self>) {
+        match timer {
+            Timer::Part(timer) => {
+                // Where a roll is being called, it is as good as over: the next epoch arms its own.
+                if self.armed.remove(&timer) && self.is_active() {
+                    self.play(Input::Expire(timer), out);
+                }
+            }
+            Timer::Patience => self.on_patience(out),
+            Timer::Probe => self.on_probe_timeout(out),
+            Timer::Gather => self.on_gather_timeout(out),
+            Timer::CheckIn => self.on_check_in_timeout(out),
+            Timer::Quarantine => self.on_quarantine_over(out),
+            Timer::Renew => self.on_renew(out),
+            Timer::Lease => self.on_lease_over(out),
+        }
+    }
+}
+
+/// The application.
+impl<A: Mutex> Assembly<A> {
+    fn ask(&mut self, request: Request, out: &mut impl Effects<Self>) {
+        match (request, self.standing) {
+            (Request::Acquire, Standing::Idle) if !self.leavers.contains(&self.id) => {
+                let since = Stamp { time: self.clock.tick(), process: self.id };
+                self.standing = Standing::Waiting { since };
+                self.arm_patience(out);
+                self.pass_on(Request::Acquire, out);
+            }
+            (Request::Release, Standing::Inside { .. }) => {
+                self.standing = Standing::Idle;
+                self.end_lease(out);
+                self.pass_on(Request::Release, out);
+            }
+            (Request::Cancel, Standing::Waiting { .. }) => {
+                self.standing = Standing::Idle;
+                out.disarm(Timer::Patience);
+                self.withdraw(out);
+            }
+            (Request::Leave, Standing::Idle) if self.part.is_some() => {
+                self.leavers.insert(self.id);
+                self.follow(out);
+            }
+            _ => out.emit(Told::App(Event::Refused(request))),
+        }
+    }
+
+    /// Hands our part what the application wants. While a roll is called it learns of it with the next epoch.
+    fn pass_on(&mut self, request: Request, out: &mut impl Effects<Self>) {
+        if self.is_active() {
+            self.play(Input::Request(request), out);
+        }
+    }
+
+    /// Our application no longer wants what our part waits for, or has got without its knowledge.
+    fn withdraw(&mut self, out: &mut impl Effects<Self>) {
+        self.end_lease(out);
+        let holds = self.part.as_ref().is_some_and(|part| part.phase() == Phase::HOLDING);
+        self.pass_on(if holds { Request::Release } else { Request::Cancel }, out);
+    }
+
+    /// Hands our part an input.
+    fn play(&mut self, input: Input<A>, out: &mut impl Effects<Self>) {
+        let Some(mut part) = self.part.take() else { return };
+        let mut events = Vec::new();
+        part.handle(input, &mut self.lifted(&mut events, out));
+        self.part = Some(part);
+        self.hear(events, out);
+    }
+
+    /// Puts the epoch on what our part sends; what it tells the application is kept for [`hear`](Self::hear).
+    fn lifted<'a>(
+        &'a mut self,
+        events: &'a mut Vec<Event>,
+        out: &'a mut impl Effects<Self>,
+    ) -> impl Effects<A> + 'a {
+        let (epoch, time, armed) = (self.epoch, self.clock.time(), &mut self.armed);
+        Through(move |effect: Effect<A>| match effect {
+            // What a part saves would be void in the next epoch.
+            Effect::Save(_) => {}
+            Effect::Send { to, message } => out.send(to, Msg::Part { epoch, time, message }),
+            Effect::Arm { timer, after } => {
+                armed.insert(timer.clone());
+                out.arm(Timer::Part(timer), after);
+            }
+            Effect::Disarm(timer) => {
+                armed.remove(&timer);
+                out.disarm(Timer::Part(timer));
+            }
+            Effect::Emit(event) => events.push(event),
+            Effect::Reject { from, why } => out.reject(from, why),
+        })
+    }
+
+    /// Passes on what our part has to say, as far as our application wants to hear it.
+    fn hear(&mut self, events: Vec<Event>, out: &mut impl Effects<Self>) {
+        for event in events {
+            match (event, self.standing) {
+                (Event::Granted { fence }, Standing::Waiting { .. }) => match self.config.consent {
+                    Consent::Living => self.enter(fence, out),
+                    Consent::Majority => self.confirm(fence, out),
+                },
+                // It was given up while the roll was called that brought this.
+                (Event::Granted { .. }, Standing::Idle | Standing::Inside { .. }) => {}
+                (Event::Refused(_) | Event::Lost { .. } | Event::Left, _) => {}
+            }
+        }
+    }
+
+    fn enter(&mut self, fence: crate::mutex::Fence, out: &mut impl Effects<Self>) {
+        self.standing = Standing::Inside { fence };
+        out.disarm(Timer::Patience);
+        out.emit(Told::App(Event::Granted { fence }));
+    }
+
+    /// We are, or may be, no longer inside.
+    fn lose(&mut self, out: &mut impl Effects<Self>) {
+        if let Standing::Inside { fence } = self.standing {
+            self.standing = Standing::Idle;
+            self.end_lease(out);
+            out.emit(Told::App(Event::Lost { fence }));
+        }
+    }
+
+    fn on_part(
+        &mut self,
+        from: NodeId,
+        epoch: Epoch,
+        time: u64,
+        message: A::Message,
+        out: &mut impl Effects<Self>,
+    ) {
+        self.clock.witness(time);
+        if epoch > self.epoch {
+            if self.early.len() < MOST_EARLY {
+                self.early.push(Early { epoch, from, message });
+            } else {
+                out.reject(from, "more messages wait for their epoch than there is room for");
+            }
+        } else if !self.group.contains(from) {
+            // Only those who were not there when the roll was called still use an old one.
+            if epoch < self.epoch && self.part.is_some() {
+                out.send(from, Msg::Expelled { epoch: self.epoch });
+            }
+        } else if epoch == self.epoch && self.is_active() {
+            self.tokens_seen += u64::from(A::token_in(&message).is_some());
+            self.play(Input::Receive { from, message }, out);
+        }
+    }
+}

@@ -1,0 +1,586 @@
+//! Calling the roll: a leader gathers how everyone stands, and begins a new epoch.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use conclave_core::{
+    After, Boot, Counter, Effects, Incarnation, Input, LamportClock, Members, NodeId, Phase,
+};
+
+use super::ballot::{Proposal, is_majority};
+use super::{
+    Assembly, AssemblyDurable, AssemblyMessage, Broken, Consent, Early, Msg, Report, SINCE, Timer, is_listed,
+};
+use super::{visit_roll, visit_standing};
+use crate::led::Told;
+use crate::mutex::{Epoch, Event, Mutex, Request, Roll, Standing};
+
+/// A gathering that we lead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Round {
+    ballot: Epoch,
+    /// Who shall be in the roll, in the order of the ring.
+    members: Vec<NodeId>,
+    /// The answers so far, our own among them.
+    reports: BTreeMap<NodeId, Report>,
+    stage: Stage,
+}
+
+/// How far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Not enough have answered.
+    Gathering,
+    /// Enough have, but somebody who is left out may have a lease.
+    Quarantine,
+    /// The roll is put to the vote.
+    Proposing(Proposal<Roll>),
+}
+
+impl Round {
+    pub fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        for report in self.reports.values_mut() {
+            visit(Counter::exact(SINCE, &mut report.time));
+            visit_standing(&mut report.standing, visit);
+            if let Some((_, roll)) = &mut report.accepted {
+                visit_roll(roll, visit);
+            }
+        }
+        if let Stage::Proposing(proposal) = &mut self.stage {
+            visit_roll(&mut proposal.value, visit);
+        }
+    }
+
+    /// The latest epoch that any of the answers comes from, and who is in its roll.
+    fn base(&self) -> (Epoch, BTreeSet<NodeId>) {
+        let latest = self.reports.values().max_by_key(|report| report.epoch);
+        latest.map_or_else(Default::default, |report| (report.epoch, report.group.iter().copied().collect()))
+    }
+}
+
+/// Whether and when a roll is called.
+impl<A: Mutex> Assembly<A> {
+    fn presence(&self) -> AssemblyMessage<A::Message> {
+        Msg::CheckIn { life: self.life }
+    }
+
+    /// A process that speaks to us in a later life than the one that has ended is alive.
+    pub(super) fn meet(&mut self, peer: NodeId, life: Incarnation) {
+        if self.down.get(&peer).is_some_and(|ended| *ended < life) {
+            self.down.remove(&peer);
+        }
+    }
+
+    /// Asks to be let in.
+    pub(super) fn check_in(&self, out: &mut impl Effects<Self>) {
+        out.send_all(self.group.others(self.id), &self.presence());
+        self.arm_check_in(out);
+    }
+
+    /// If we have no part in any epoch for too long, we ask once more.
+    fn arm_check_in(&self, out: &mut impl Effects<Self>) {
+        out.arm(Timer::CheckIn, After::exactly(self.timing.answer_timeout() * 4));
+    }
+
+    pub(super) fn on_check_in_timeout(&mut self, out: &mut impl Effects<Self>) {
+        if self.is_active() || self.leavers.contains(&self.id) {
+            return;
+        }
+        // Who calls the roll itself waits for the others, not for a leader.
+        if self.round.is_some() {
+            return self.arm_check_in(out);
+        }
+        self.newcomers.insert(self.id);
+        self.check_in(out);
+        self.maybe_gather(out);
+    }
+
+    pub(super) fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
+        let again = !self.newcomers.insert(from);
+        // Nobody has let it in: perhaps everyone takes somebody else for the leader.
+        if again && self.is_active() && !self.leads() && !self.down.contains_key(&from) {
+            out.emit(Told::Elect);
+        }
+        self.maybe_gather(out);
+    }
+
+    /// There is a leader, perhaps a new one: tell it what we want of it.
+    pub(super) fn follow(&mut self, out: &mut impl Effects<Self>) {
+        match self.leader {
+            Some(leader) if leader != self.id => {
+                if self.part.is_none() {
+                    out.send(leader, self.presence());
+                } else if self.leavers.contains(&self.id) {
+                    out.send(leader, Msg::Leave);
+                }
+            }
+            Some(_) => self.maybe_gather(out),
+            None => {}
+        }
+    }
+
+    pub(super) fn on_peer_down(&mut self, peer: NodeId, life: Incarnation, out: &mut impl Effects<Self>) {
+        self.give_up(peer, life);
+        self.drop_from_probe(peer, out);
+        // It has held us up and will not let us go: whoever leads must call the roll again.
+        if self.gathered_by == Some(peer) && self.leader != Some(peer) {
+            match self.leader {
+                Some(leader) if leader != self.id => out.send(leader, self.presence()),
+                _ => {
+                    self.newcomers.insert(self.id);
+                }
+            }
+        }
+        if self.leader == Some(peer) {
+            self.leader = None;
+            // Outside the group there is nobody to elect or to be elected by.
+            if self.part.is_some() {
+                out.emit(Told::Elect);
+            }
+        }
+        self.maybe_finish(out);
+        self.maybe_gather(out);
+    }
+
+    /// Takes a process for dead.
+    pub(super) fn give_up(&mut self, peer: NodeId, life: Incarnation) {
+        self.down.insert(peer, life);
+        self.newcomers.remove(&peer);
+        if self.group.contains(peer) {
+            self.ended.insert(peer);
+        }
+        if let Some(round) = &mut self.round {
+            round.reports.remove(&peer);
+        }
+    }
+
+    pub(super) fn maybe_gather(&mut self, out: &mut impl Effects<Self>) {
+        if self.leads() && self.round.is_none() && self.has_reason() {
+            self.gather(out);
+        }
+    }
+
+    /// Whether the roll is no longer that of those who are there.
+    fn has_reason(&self) -> bool {
+        let wanted = |peer: &NodeId| !self.down.contains_key(peer) && !self.leavers.contains(peer);
+        let arrivals = self.newcomers.iter().any(wanted);
+        let departures = self.leavers.iter().chain(&self.ended).any(|peer| self.group.contains(*peer));
+        // One that has come back and leads a group in which it has no part yet is a reason by itself.
+        arrivals || departures || self.part.is_none()
+    }
+
+    /// Who shall be in the next roll: the members and newcomers who are alive and want to stay.
+    fn next_members(&self) -> Vec<NodeId> {
+        let stays = |peer: &NodeId| {
+            (*peer == self.id || !self.down.contains_key(peer)) && !self.leavers.contains(peer)
+        };
+        let mut members: Vec<_> = self.group.iter().filter(stays).collect();
+        for newcomer in self.newcomers.iter().chain([&self.id]).filter(|peer| stays(peer)) {
+            add_member(&mut members, *newcomer);
+        }
+        members
+    }
+
+    /// Calls the roll.
+    pub(super) fn gather(&mut self, out: &mut impl Effects<Self>) {
+        let heard = self.heard().max(self.acceptor.promised);
+        let ballot = heard.next(self.id);
+        if !self.acceptor.promise(ballot) {
+            return;
+        }
+        self.end_probe(out);
+        self.gathered_by = Some(self.id);
+        self.save(out);
+        let members = self.next_members();
+        let reports = BTreeMap::from([(self.id, self.report())]);
+        self.round = Some(Round { ballot, members, reports, stage: Stage::Gathering });
+        if matches!(self.config.broken, Some(Broken::Unasked | Broken::SingleProbe)) {
+            return self.install_unasked(ballot, out);
+        }
+        let asked = self.asked();
+        out.send_all(asked.iter().copied(), &Msg::Gather { ballot, life: self.life });
+        if self.config.silence_is_death && !asked.is_empty() {
+            out.arm(Timer::Gather, After::exactly(self.timing.answer_timeout()));
+        }
+        self.arm_check_in(out);
+        self.maybe_finish(out);
+    }
+
+    /// Whom we ask: all who shall be in the roll, and all whose consent we need.
+    fn asked(&self) -> BTreeSet<NodeId> {
+        let Some(round) = &self.round else { return BTreeSet::new() };
+        let mut asked: BTreeSet<_> = round.members.iter().copied().collect();
+        if self.consent() == Consent::Majority {
+            asked.extend(self.group.iter());
+        }
+        asked.remove(&self.id);
+        asked
+    }
+
+    /// How we stand.
+    fn report(&self) -> Report {
+        Report {
+            standing: self.standing,
+            time: self.clock.time(),
+            epoch: self.epoch,
+            heard: self.heard(),
+            group: self.group.iter().collect(),
+            accepted: self.acceptor.accepted.clone(),
+        }
+    }
+
+    fn heard(&self) -> Epoch {
+        self.part.as_ref().map_or(Epoch::FIRST, A::epoch_seen).max(self.epoch)
+    }
+
+    fn consent(&self) -> Consent {
+        match self.config.broken {
+            Some(Broken::Shrinking) => Consent::Living,
+            _ => self.config.consent,
+        }
+    }
+
+    pub(super) fn on_gather(&mut self, from: NodeId, ballot: Epoch, out: &mut impl Effects<Self>) {
+        if !self.acceptor.promise(ballot) {
+            return out.send(from, Msg::Outranked { ballot, promised: self.acceptor.promised });
+        }
+        self.abandon(out);
+        self.end_probe(out);
+        self.gathered_by = Some(from);
+        self.save(out);
+        out.send(from, Msg::Report { ballot, report: self.report() });
+        self.arm_check_in(out);
+    }
+
+    /// Somebody else calls the roll.
+    fn abandon(&mut self, out: &mut impl Effects<Self>) {
+        if self.round.take().is_some() {
+            out.disarm(Timer::Gather);
+            out.disarm(Timer::Quarantine);
+        }
+    }
+
+    pub(super) fn on_outranked(&mut self, ballot: Epoch, promised: Epoch, out: &mut impl Effects<Self>) {
+        if promised.number == u64::MAX || self.round.as_ref().is_none_or(|round| round.ballot != ballot) {
+            return;
+        }
+        // Whoever outranks us may be gone. If we still lead, we try again with a later number.
+        self.abandon(out);
+        self.acceptor.promise(promised);
+        if self.leads() {
+            self.gather(out);
+        }
+    }
+
+    pub(super) fn on_report(
+        &mut self,
+        from: NodeId,
+        ballot: Epoch,
+        report: Report,
+        out: &mut impl Effects<Self>,
+    ) {
+        let sound =
+            is_listed(&report.group) && report.accepted.as_ref().is_none_or(|(_, roll)| roll.is_sound());
+        let Some(round) = self.round.as_mut().filter(|round| round.ballot == ballot && sound) else { return };
+        if round.stage != Stage::Gathering {
+            return;
+        }
+        // Its roll may be later than ours: then those in it must be asked, too.
+        let mut strangers = Vec::new();
+        if report.epoch > self.epoch {
+            for member in &report.group {
+                let known = round.members.contains(member) || self.group.contains(*member);
+                if !known && !self.down.contains_key(member) && !self.leavers.contains(member) {
+                    add_member(&mut round.members, *member);
+                    strangers.push(*member);
+                }
+            }
+        }
+        round.reports.insert(from, report);
+        out.send_all(
+            strangers.iter().copied().filter(|id| *id != self.id),
+            &Msg::Gather { ballot, life: self.life },
+        );
+        self.maybe_finish(out);
+    }
+
+    pub(super) fn on_gather_timeout(&mut self, out: &mut impl Effects<Self>) {
+        let Some(round) = &self.round else { return };
+        let silent: Vec<_> =
+            self.asked().into_iter().filter(|member| !round.reports.contains_key(member)).collect();
+        for member in silent {
+            self.give_up(member, Incarnation::FIRST);
+        }
+        self.maybe_finish(out);
+    }
+
+    /// Goes on if enough have answered.
+    pub(super) fn maybe_finish(&mut self, out: &mut impl Effects<Self>) {
+        let Some(round) = self.round.as_ref().filter(|round| round.stage == Stage::Gathering) else { return };
+        let answered = |member: &NodeId| round.reports.contains_key(member);
+        if !round.members.iter().filter(|member| !self.down.contains_key(member)).all(answered) {
+            return;
+        }
+        let (_, base) = round.base();
+        if self.consent() == Consent::Majority {
+            let promised = round.reports.keys().copied().collect();
+            if !is_majority(&promised, &base) {
+                return;
+            }
+        }
+        out.disarm(Timer::Gather);
+        let left_out = base.iter().any(|member| !answered(member));
+        let inside = round.reports.values().any(|report| matches!(report.standing, Standing::Inside { .. }));
+        if self.consent() == Consent::Majority && left_out && !inside {
+            self.set_stage(Stage::Quarantine);
+            return out.arm(Timer::Quarantine, self.quarantine());
+        }
+        self.propose(out);
+    }
+
+    fn set_stage(&mut self, stage: Stage) {
+        if let Some(round) = &mut self.round {
+            round.stage = stage;
+        }
+    }
+
+    pub(super) fn on_quarantine_over(&mut self, out: &mut impl Effects<Self>) {
+        if self.round.as_ref().is_some_and(|round| round.stage == Stage::Quarantine) {
+            self.propose(out);
+        }
+    }
+
+    fn propose(&mut self, out: &mut impl Effects<Self>) {
+        let Some(round) = &self.round else { return };
+        let (ballot, (base, acceptors)) = (round.ballot, round.base());
+        if self.consent() == Consent::Living {
+            let roll = call(round, self.id);
+            return self.decide(ballot, roll, out);
+        }
+        let last = round.reports.values().filter(|report| report.epoch == base);
+        let accepted = last.filter_map(|report| report.accepted.clone());
+        let proposal = Proposal::new(accepted, || call(round, self.id));
+        let roll = proposal.value.clone();
+        self.set_stage(Stage::Proposing(proposal));
+        let others = acceptors.iter().copied().filter(|acceptor| *acceptor != self.id);
+        out.send_all(others, &Msg::Accept { ballot, roll: roll.clone() });
+        self.acceptor.accept(ballot, roll);
+        self.save(out);
+        self.on_accepted(self.id, ballot, out);
+    }
+
+    pub(super) fn on_accept(
+        &mut self,
+        from: NodeId,
+        ballot: Epoch,
+        roll: Roll,
+        out: &mut impl Effects<Self>,
+    ) {
+        // What was chosen before is over: an old roll comes too late.
+        if roll.epoch <= self.epoch || !self.acceptor.accept(ballot, roll) {
+            return out.send(from, Msg::Outranked { ballot, promised: self.acceptor.promised });
+        }
+        self.save(out);
+        out.send(from, Msg::Accepted { ballot });
+    }
+
+    pub(super) fn on_accepted(&mut self, from: NodeId, ballot: Epoch, out: &mut impl Effects<Self>) {
+        let Some(round) = self.round.as_mut().filter(|round| round.ballot == ballot) else { return };
+        let (_, acceptors) = round.base();
+        if let Stage::Proposing(proposal) = &mut round.stage
+            && proposal.accepted(from, &acceptors)
+        {
+            let roll = proposal.value.clone();
+            self.decide(ballot, roll, out);
+        }
+    }
+
+    /// The roll stands: tell all who are in it, and all who were in the last.
+    fn decide(&mut self, ballot: Epoch, roll: Roll, out: &mut impl Effects<Self>) {
+        let mut told: BTreeSet<_> = self.group.iter().collect();
+        told.extend(roll.standings.iter().map(|(id, _)| *id));
+        told.extend(self.newcomers.iter().copied());
+        told.remove(&self.id);
+        out.send_all(told, &Msg::Install { ballot, roll: roll.clone() });
+        self.install(roll, out);
+    }
+
+    /// The broken twin: as if nobody else wanted anything.
+    fn install_unasked(&mut self, ballot: Epoch, out: &mut impl Effects<Self>) {
+        let Some(round) = &mut self.round else { return };
+        let idle = Report { standing: Standing::Idle, ..round.reports[&self.id].clone() };
+        for member in round.members.clone() {
+            round.reports.entry(member).or_insert_with(|| idle.clone());
+        }
+        let roll = call(round, self.id);
+        self.decide(ballot, roll, out);
+    }
+
+    pub(super) fn on_install(&mut self, ballot: Epoch, roll: Roll, out: &mut impl Effects<Self>) {
+        // A roll that all the living have agreed to is void once one of them has answered a later call. One that a
+        // majority has chosen stands, whatever came after.
+        let void = self.consent() == Consent::Living && ballot < self.acceptor.promised;
+        if void || roll.epoch <= self.epoch {
+            return;
+        }
+        self.acceptor.promise(ballot);
+        self.install(roll, out);
+    }
+}
+
+/// Makes the roll from the answers.
+fn call(round: &Round, convener: NodeId) -> Roll {
+    // Of two who are inside, one was taken for dead when the other was let in.
+    let fence = |report: &Report| match report.standing {
+        Standing::Inside { fence } => Some(fence),
+        Standing::Idle | Standing::Waiting { .. } => None,
+    };
+    let last = round.members.iter().filter_map(|id| fence(round.reports.get(id)?)).max();
+    let standing = |report: &Report| match fence(report) {
+        Some(fence) if Some(fence) != last => Standing::Idle,
+        _ => report.standing,
+    };
+    let mut clock = LamportClock::default();
+    for report in round.reports.values() {
+        clock.witness(report.time);
+    }
+    clock.tick();
+    let standings = round.members.iter().filter_map(|id| Some((*id, standing(round.reports.get(id)?))));
+    let standings: Vec<_> = standings.collect();
+    // One that calls the roll in order to leave is not in it.
+    let stays = standings.iter().any(|(id, _)| *id == convener);
+    let heir = standings.iter().map(|(id, _)| *id).max().filter(|_| !stays);
+    Roll { epoch: round.ballot, convener: heir.unwrap_or(convener), standings, clock }
+}
+
+/// A newcomer stands before the first whose id is larger, if the others stand in order.
+fn add_member(members: &mut Vec<NodeId>, newcomer: NodeId) {
+    if !members.contains(&newcomer) {
+        let place = members.iter().position(|member| *member > newcomer).unwrap_or(members.len());
+        members.insert(place, newcomer);
+    }
+}
+
+/// The new epoch.
+impl<A: Mutex> Assembly<A> {
+    fn install(&mut self, roll: Roll, out: &mut impl Effects<Self>) {
+        self.abandon(out);
+        self.end_probe(out);
+        self.epoch = roll.epoch;
+        self.acceptor.accepted = None;
+        self.gathered_by = None;
+        self.tokens_seen = 0;
+        self.clock.witness(roll.clock.time());
+        self.group = Members::listed(roll.standings.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        self.ended.retain(|peer| self.down.contains_key(peer));
+        let group = &self.group;
+        self.newcomers.retain(|peer| !group.contains(*peer));
+        // Who comes from outside has nobody else to follow.
+        if self.leader.is_none() && !self.down.contains_key(&roll.convener) {
+            self.leader = Some(roll.convener);
+        }
+        self.save(out);
+        for timer in core::mem::take(&mut self.armed) {
+            out.disarm(Timer::Part(timer));
+        }
+        if self.group.contains(self.id) {
+            self.become_member(&roll, out);
+        } else {
+            self.become_outsider(out);
+        }
+        // Whoever has left is gone for good; its name may be used again.
+        let group = &self.group;
+        self.leavers.retain(|peer| *peer == self.id || group.contains(*peer));
+        if self.leader.is_none() && self.part.is_some() {
+            out.emit(Told::Elect);
+        }
+        self.follow(out);
+    }
+
+    fn become_member(&mut self, roll: &Roll, out: &mut impl Effects<Self>) {
+        out.disarm(Timer::CheckIn);
+        out.emit(Told::Members(self.group.iter().collect()));
+        if matches!(self.standing, Standing::Inside { .. })
+            && roll.inside().is_none_or(|(inside, _)| inside != self.id)
+        {
+            self.lose(out);
+        }
+        self.lease.granted_no_more();
+        let mut events = Vec::new();
+        let (group, config) = (self.group.clone(), self.config.algorithm.clone());
+        let part = A::rebuild(
+            Boot {
+                id: self.id,
+                members: &group,
+                config: &config,
+                timing: self.timing,
+                life: self.life,
+                saved: None,
+            },
+            roll,
+            &mut self.lifted(&mut events, out),
+        );
+        self.part = Some(part);
+        self.hear(events, out);
+        self.catch_up(roll.standing(self.id), out);
+        if let Standing::Waiting { .. } = self.standing {
+            self.arm_patience(out);
+        }
+        self.replay(out);
+    }
+
+    /// What our application has done since we reported how we stand.
+    fn catch_up(&mut self, reported: Option<Standing>, out: &mut impl Effects<Self>) {
+        let holds = self.part.as_ref().is_some_and(|part| part.phase() == Phase::HOLDING);
+        match (reported, self.standing) {
+            (Some(Standing::Waiting { since }), Standing::Waiting { since: now }) if since == now => {}
+            // Let in by the roll itself, or inside all the time.
+            (Some(Standing::Waiting { .. } | Standing::Inside { .. }), Standing::Inside { .. }) => {}
+            (Some(Standing::Waiting { .. } | Standing::Inside { .. }), wish) => {
+                let over = if holds { Request::Release } else { Request::Cancel };
+                self.play(Input::Request(over), out);
+                if let Standing::Waiting { .. } = wish {
+                    self.play(Input::Request(Request::Acquire), out);
+                }
+            }
+            (Some(Standing::Idle) | None, Standing::Waiting { .. }) => {
+                self.play(Input::Request(Request::Acquire), out);
+            }
+            (Some(Standing::Idle) | None, Standing::Idle | Standing::Inside { .. }) => {}
+        }
+    }
+
+    /// Hands our part what came before its epoch.
+    fn replay(&mut self, out: &mut impl Effects<Self>) {
+        let epoch = self.epoch;
+        let (now, later): (Vec<_>, Vec<_>) = core::mem::take(&mut self.early)
+            .into_iter()
+            .filter(|early| early.epoch >= epoch)
+            .partition(|early| early.epoch == epoch);
+        self.early = later;
+        for Early { epoch, from, message } in now {
+            self.on_part(from, epoch, 0, message, out);
+        }
+    }
+
+    /// We are not in the roll: because we wanted to leave, or because we were taken for dead.
+    pub(super) fn become_outsider(&mut self, out: &mut impl Effects<Self>) {
+        self.part = None;
+        self.lose(out);
+        self.lease.granted_no_more();
+        if self.leavers.contains(&self.id) {
+            out.emit(Told::Retire);
+            out.emit(Told::App(Event::Left));
+        } else {
+            self.check_in(out);
+        }
+    }
+
+    fn save(&self, out: &mut impl Effects<Self>) {
+        out.save(AssemblyDurable {
+            acceptor: self.acceptor.clone(),
+            epoch: self.epoch,
+            group: self.group.iter().collect(),
+        });
+    }
+}

@@ -164,8 +164,8 @@ struct Clockwork<P: Protocol, W> {
     timers: Vec<Vec<Armed<P::Timer>>>,
     armed: usize,
     tokens: u64,
-    /// Whom each process suspects: pairs (at, peer).
-    suspected: std::collections::BTreeSet<(usize, usize)>,
+    /// Whom each process suspects (at, peer), and which life.
+    suspected: std::collections::BTreeMap<(usize, usize), Incarnation>,
     workload: W,
     agenda: Agenda<P>,
     last_progress: u64,
@@ -211,7 +211,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             timers: (0..n).map(|_| Vec::new()).collect(),
             armed: 0,
             tokens: 0,
-            suspected: std::collections::BTreeSet::new(),
+            suspected: std::collections::BTreeMap::new(),
             workload,
             agenda: Agenda::new(Rng::new(seed, stream::WORKLOAD)),
             last_progress: 0,
@@ -383,7 +383,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         let clockwork = &mut self.clockwork;
         clockwork.armed -= clockwork.timers[process].len();
         clockwork.timers[process].clear();
-        clockwork.suspected.retain(|(at, _)| *at != process);
+        clockwork.suspected.retain(|(at, _), _| *at != process);
         clockwork.workload.crashed(who);
         clockwork.last_progress = clockwork.now;
         if let Some(latency) = clockwork.faults.detector.latency() {
@@ -432,7 +432,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
 
     fn suspect<O: Observer<P>>(&mut self, at: usize, peer: usize, life: Incarnation, watch: &mut O) {
         let stale = self.world.life(peer) != life;
-        if !self.world.is_up(at) || stale || !self.clockwork.suspected.insert((at, peer)) {
+        if !self.world.is_up(at) || stale || self.clockwork.suspected.insert((at, peer), life) == Some(life) {
             return;
         }
         let peer = self.world.process(peer).id;
@@ -441,7 +441,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
 
     fn trust<O: Observer<P>>(&mut self, at: usize, peer: usize, life: Incarnation, watch: &mut O) {
         let stale = self.world.life(peer) != life || !self.world.is_up(peer);
-        if !self.world.is_up(at) || stale || !self.clockwork.suspected.remove(&(at, peer)) {
+        if !self.world.is_up(at) || stale || self.clockwork.suspected.remove(&(at, peer)).is_none() {
             return;
         }
         let peer = self.world.process(peer).id;

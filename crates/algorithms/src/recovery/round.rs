@@ -149,8 +149,10 @@ impl<A: Mutex> Assembly<A> {
         if self.group.contains(peer) {
             self.ended.insert(peer);
         }
+        // If it comes back, the next life was not asked: it is taken in by the next roll.
         if let Some(round) = &mut self.round {
             round.reports.remove(&peer);
+            round.members.retain(|member| *member != peer);
         }
     }
 

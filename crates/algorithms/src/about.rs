@@ -149,6 +149,19 @@ pub struct Mutant {
     pub breaks: &'static str,
     /// A group size at which it is caught.
     pub nodes: u32,
+    /// What it takes to see it.
+    pub trigger: Trigger,
     /// What was done to it.
     pub change: &'static str,
+}
+
+/// What it takes to see a broken twin break something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Trigger {
+    /// The right order of messages.
+    Schedule,
+    /// A crash that is reported.
+    Crash,
+    /// A failure detector that calls the living dead.
+    Suspicion,
 }

@@ -25,10 +25,10 @@ mod settings;
 mod testing;
 pub mod workers;
 
-pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology};
+pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology, Trigger};
 pub use formula::Formula;
 pub use judge::{Ending, Finding, Judge, Judgement, Violation};
 pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
-pub use recovery::{Assembly, AssemblyConfig, Consent, Monitor, Recovering, recovers};
+pub use recovery::{Assembly, AssemblyConfig, Consent, Monitor, Recovering, is_twin_of_recovery, recovers};
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

@@ -10,8 +10,8 @@ use common::{Plan, configure, every_setting, is_unsafe, run, world};
 use conclave_algorithms::election::Election;
 use conclave_algorithms::mutex::{Load, Mutex, Properties, Tally};
 use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{Channels, Named, NamedConfig};
-use conclave_core::Members;
+use conclave_algorithms::{Channels, Named, NamedConfig, Trigger};
+use conclave_core::{Members, Message};
 
 const LOADS: [Load; 3] = [Load::Light, Load::Open, Load::Saturated];
 
@@ -59,7 +59,8 @@ fn judge<A: Mutex>(members: &Members, config: &A::Config, plan: Plan, context: &
     let at_hand = world.observer.at_hand();
     let tally = Tally { load: plan.load, entries: &entries, waited: &waited, at_hand: &at_hand };
     let formula = A::formula(config, members, &tally);
-    assert!(formula.admits(world.sent.len() as u64), "{context}: {} messages, {formula:?}", world.sent.len());
+    let messages = world.sent.iter().filter(|(_, _, message)| !message.is_overhead()).count();
+    assert!(formula.admits(messages as u64), "{context}: {messages} messages, {formula:?}");
 }
 
 #[test]
@@ -118,7 +119,8 @@ impl Visitor for Mutants {
     type Output = ();
 
     fn mutex<A: Mutex>(self) {
-        for mutant in A::ABOUT.mutants {
+        // Those that need a failure are seen in the simulator.
+        for mutant in A::ABOUT.mutants.iter().filter(|mutant| mutant.trigger == Trigger::Schedule) {
             let members = Members::numbered(mutant.nodes);
             let config = configure::<A>(&[], Some(mutant.name), &members).expect("a mutant fits its size");
             let found = |seed: &u64| {

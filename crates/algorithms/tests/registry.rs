@@ -70,7 +70,7 @@ fn defaults_are_declared_and_safe() {
                 assert!(setting.unsafe_values.iter().all(|value| words.contains(value)));
             }
         }
-        assert_eq!(Settings::defaults(about).iter().count(), about.settings.len());
+        assert_eq!(Settings::defaults(about).iter().count(), about.every_setting().count());
     }
 }
 
@@ -100,14 +100,17 @@ fn refused(about: &'static About, given: &[(&str, &str)], mutant: Option<&str>) 
 #[test]
 fn what_does_not_exist_is_refused_in_a_sentence() {
     let about = registry::find("majority").expect("listed");
-    assert_eq!(refused(about, &[("quorum", "grid")], None), "majority has no setting 'quorum'; it has: mode");
+    assert_eq!(
+        refused(about, &[("quorum", "grid")], None),
+        "majority has no setting 'quorum'; it has: mode, recovery, monitor, silence"
+    );
     assert_eq!(
         refused(about, &[("mode", "loud")], None),
-        "mode=loud is not possible; mode is one of: voting, backoff, literal"
+        "mode=loud is not possible; mode is one of: voting, view, backoff, literal"
     );
     assert_eq!(
         refused(about, &[], Some("tired")),
-        "majority has no mutant 'tired'; it has: no-recall, revote, half-is-enough"
+        "majority has no mutant 'tired'; it has: no-recall, revote, half-is-enough, shrinking"
     );
     let central = registry::find("central").expect("listed");
     assert_eq!(

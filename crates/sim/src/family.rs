@@ -202,7 +202,8 @@ impl<W: WithCast> Visitor for Caster<'_, W> {
 
     fn mutex<A: Mutex>(self) -> Self::Output {
         let locks = self.setup.locks;
-        if recovers(&settings_of::<A>(self.setup)?) {
+        let members = Members::listed(self.setup.nodes.clone());
+        if recovers::<A>(&settings_of::<A>(self.setup)?, &members) {
             let cast = one_lock::<Recovering<A>>(self.setup)?;
             return if locks == 1 { Ok(self.user.with(cast)) } else { Err(one_lock_only()) };
         }

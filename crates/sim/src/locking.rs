@@ -1,7 +1,7 @@
 //! Runs of mutual exclusion.
 
 use conclave_algorithms::mutex::{Locks, Mutex, Properties, Tally};
-use conclave_algorithms::{Channels, Named, NamedConfig};
+use conclave_algorithms::{Channels, Named, NamedConfig, is_twin_of_recovery};
 use conclave_trace::{Header, Setup};
 
 use crate::family::{Cast, Locking};
@@ -34,7 +34,9 @@ pub(crate) fn simulate_one<A: Mutex>(
 pub(crate) fn completed(setup: &Setup, plan: &Plan) -> Setup {
     let mut setup = setup.clone();
     let auto = setup.settings.get("recovery").is_none_or(|word| word == "auto");
-    if auto && plan.faults.needs_recovery() {
+    // A broken twin is seen as it is, unless it is the recovery that is broken.
+    let whole = setup.mutant.as_deref().is_none_or(is_twin_of_recovery);
+    if auto && whole && plan.faults.needs_recovery() {
         setup.settings.insert("recovery".into(), "on".into());
     }
     setup

@@ -77,7 +77,7 @@ impl Visitor for Starter<'_> {
         let setup = locking::completed(self.setup, self.plan);
         let settings = settings_of::<A>(&setup)?;
         let header = setup.to_header(A::ABOUT.channels.name());
-        if recovers(&settings) {
+        if recovers::<A>(&settings, &self.plan.members) {
             if self.plan.locks > 1 {
                 return Err(one_lock_only());
             }

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
 };
 
 /// A process of Chang and Roberts' algorithm.
@@ -380,18 +380,21 @@ impl Algorithm for ChangRoberts {
                 name: "pass-smaller",
                 breaks: "E1",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "who takes part passes smaller names on instead of swallowing them: several come back",
             },
             Mutant {
                 name: "swallow-larger",
                 breaks: "E2",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "who takes part swallows larger names, too: none comes back",
             },
             Mutant {
                 name: "endless-news",
                 breaks: "END",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "the news of the leader is passed on by those who know it already, for ever",
             },
         ],

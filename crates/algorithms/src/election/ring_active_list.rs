@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
 };
 
 /// A process of the ring election with active lists.
@@ -422,12 +422,14 @@ impl Algorithm for RingActiveList {
                 name: "elect-early",
                 breaks: "E1",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "a process decides when the first name comes by, not when its own is back",
             },
             Mutant {
                 name: "own-name-last",
                 breaks: "E1",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "the name that wakes a process goes on before its own, and is back before all have been heard",
             },
         ],

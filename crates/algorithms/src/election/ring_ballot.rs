@@ -39,7 +39,7 @@ use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of the ring election by ballot.
@@ -496,11 +496,18 @@ impl Algorithm for RingBallot {
             },
         ],
         mutants: &[
-            Mutant { name: "forget-last", breaks: "E5", nodes: 3, change: "the last ballot is not counted" },
+            Mutant {
+                name: "forget-last",
+                breaks: "E5",
+                nodes: 3,
+                trigger: Trigger::Schedule,
+                change: "the last ballot is not counted",
+            },
             Mutant {
                 name: "tie-to-lower",
                 breaks: "E5",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "of two candidates with equal sums the lower one leads",
             },
         ],

@@ -37,7 +37,7 @@ use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of the ring election for several leaders.
@@ -611,12 +611,14 @@ impl Algorithm for RingKLeaders {
                 name: "lowest-lead",
                 breaks: "E5",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "the lowest of the list are chosen, and nobody objects",
             },
             Mutant {
                 name: "no-commit",
                 breaks: "E2",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "the starter does not tell the others that their choice is confirmed",
             },
         ],

@@ -37,7 +37,7 @@ use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of the ring election with a travelling list.
@@ -476,17 +476,25 @@ impl Algorithm for RingList {
             },
         ],
         mutants: &[
-            Mutant { name: "min-wins", breaks: "E5", nodes: 3, change: "the lowest of the list is chosen" },
+            Mutant {
+                name: "min-wins",
+                breaks: "E5",
+                nodes: 3,
+                trigger: Trigger::Schedule,
+                change: "the lowest of the list is chosen",
+            },
             Mutant {
                 name: "forget-last",
                 breaks: "E5",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "the last of the list is not considered",
             },
             Mutant {
                 name: "starter-swallows",
                 breaks: "E2",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "a process that has started ignores all other lists: two starters wait for ever",
             },
         ],

@@ -48,7 +48,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
 };
 
 /// A process of Carvalho and Roucairol's algorithm.
@@ -328,18 +328,21 @@ impl Algorithm for CarvalhoRoucairol {
                 name: "keep-permission",
                 breaks: "ME1",
                 nodes: 2,
+                trigger: Trigger::Schedule,
                 change: "a process that gives a permission away goes on as if it still had it",
             },
             Mutant {
                 name: "give-while-holding",
                 breaks: "ME1",
                 nodes: 2,
+                trigger: Trigger::Schedule,
                 change: "a process inside gives permissions away instead of on its way out",
             },
             Mutant {
                 name: "no-ask-again",
                 breaks: "ME2",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "a process that gives a permission away while it waits does not ask for it again",
             },
         ],

@@ -18,6 +18,11 @@
 //! **Variants**: a coordinator that cannot grant at once says nothing (`silent`), or says so (`denied`; with its place
 //! in the queue: `queued`). None of them means "try again": the request is in the queue, and its grant follows.
 //!
+//! **Watch**: with `watch=ping` a client finds out by itself that the coordinator is dead, without a failure detector. A
+//! request must be answered within a round trip. Where a busy coordinator is silent, or the answer was that one has to
+//! wait, the client goes on to ask whether it is alive (`Ping`), and takes silence for death. `watch=impatient` leaves the pings out: a client of a silent coordinator then takes a long stay inside for the
+//! death of the coordinator. It stands here to be caught.
+//!
 //! **Cost**: 3 messages per entry, 0 for entries of the coordinator itself; in the talking variants one more for each
 //! request that has to wait. Two message delays to get in, two from exit to the next entry. Every message touches one
 //! process.
@@ -35,16 +40,17 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use core::fmt::{Debug, Formatter};
 use core::ops::RangeInclusive;
+use core::time::Duration;
 
 use conclave_core::{
-    Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Space,
+    After, Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Space,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, Fence, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of the central coordinator algorithm.
@@ -57,6 +63,9 @@ pub struct Central {
     epoch: Epoch,
     /// Our last request; the one that we wait for or hold, unless we are idle.
     mine: RequestId,
+    heard: Heard,
+    /// How long an answer takes at most.
+    patience: Duration,
     /// The books, if we are the coordinator.
     desk: Option<Desk>,
 }
@@ -90,6 +99,7 @@ struct Grant {
 pub struct CentralConfig {
     coordinator: NodeId,
     answer: Answer,
+    watch: Watch,
     broken: Option<Broken>,
 }
 
@@ -99,6 +109,34 @@ enum Answer {
     Silent,
     Denied,
     Queued,
+}
+
+/// How a client finds out that the coordinator is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Watch {
+    Off,
+    Ping,
+    Impatient,
+}
+
+/// What a client that watches has heard of the coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Heard {
+    /// It has answered since we last asked.
+    Answer,
+    /// Not since our request.
+    Nothing,
+    /// Not since we asked whether it is alive.
+    Silence,
+    /// It is dead.
+    Death,
+}
+
+/// The only timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CentralTimer {
+    /// The coordinator has had the time to answer.
+    Answer,
 }
 
 /// The broken twins.
@@ -158,6 +196,10 @@ pub enum CentralMessage {
         /// The place, counted from 1.
         position: u32,
     },
+    /// Are you alive?
+    Ping,
+    /// I am.
+    Pong,
     /// I have left, or no longer want to enter.
     Release {
         /// The request that is over.
@@ -174,12 +216,19 @@ impl Message for CentralMessage {
             Msg::Granted { .. } => "Granted",
             Msg::Denied { .. } => "Denied",
             Msg::Queued { .. } => "Queued",
+            Msg::Ping => "Ping",
+            Msg::Pong => "Pong",
             Msg::Release { .. } => "Release",
         }
     }
 
+    fn is_overhead(&self) -> bool {
+        matches!(self, Msg::Ping | Msg::Pong)
+    }
+
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
+            Msg::Ping | Msg::Pong => {}
             Msg::Request { rid } | Msg::Denied { rid } | Msg::Queued { rid, .. } | Msg::Release { rid } => {
                 visit(rid.counter());
             }
@@ -196,7 +245,7 @@ impl Protocol for Central {
     type Message = CentralMessage;
     type Request = Request;
     type Event = Event;
-    type Timer = ();
+    type Timer = CentralTimer;
     type Durable = ();
 
     fn boot(boot: Boot<'_, Self>) -> Self {
@@ -207,6 +256,8 @@ impl Protocol for Central {
             state: State::Idle,
             epoch: Epoch::FIRST,
             mine: RequestId { client: boot.id, number: numbers_before(boot.life) },
+            heard: Heard::Answer,
+            patience: boot.timing.answer_timeout(),
             desk: (boot.id == boot.config.coordinator).then(Desk::default),
         }
     }
@@ -226,17 +277,22 @@ impl Protocol for Central {
             },
             Input::Receive { from, message: Msg::Granted { rid, fence } } => {
                 if from == self.config.coordinator && rid.client == self.id {
+                    self.heard = Heard::Answer;
                     self.on_granted(rid, fence, out);
                 } else {
                     out.reject(from, "only the coordinator grants");
                 }
             }
             // A sign of life: the request is in the queue, and its grant follows.
-            Input::Receive { from, message: Msg::Denied { .. } | Msg::Queued { .. } } => {
-                if from != self.config.coordinator {
+            Input::Receive { from, message: Msg::Denied { .. } | Msg::Queued { .. } | Msg::Pong } => {
+                if from == self.config.coordinator {
+                    self.heard = Heard::Answer;
+                } else {
                     out.reject(from, "only the coordinator keeps a queue");
                 }
             }
+            Input::Receive { from, message: Msg::Ping } => out.send(from, Msg::Pong),
+            Input::Expire(CentralTimer::Answer) => self.on_answer_timeout(out),
             Input::Request(Request::Acquire) => match self.state {
                 State::Idle => self.acquire(out),
                 State::Waiting | State::Holding => out.emit(Event::Refused(Request::Acquire)),
@@ -251,8 +307,8 @@ impl Protocol for Central {
             },
             Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
-            // No timer is ever armed, and who comes back asks again.
-            Input::Start | Input::Expire(()) | Input::PeerUp { .. } => {}
+            // Who comes back asks again.
+            Input::Start | Input::PeerUp { .. } => {}
         }
     }
 
@@ -293,7 +349,33 @@ impl Central {
             self.on_request(self.mine, out);
         } else {
             out.send(self.config.coordinator, Msg::Request { rid: self.mine });
+            self.await_answer(Heard::Nothing, out);
         }
+    }
+
+    fn await_answer(&mut self, heard: Heard, out: &mut impl Effects<Self>) {
+        if self.config.watch != Watch::Off {
+            self.heard = heard;
+            out.arm(CentralTimer::Answer, After::exactly(self.patience));
+        }
+    }
+
+    fn on_answer_timeout(&mut self, out: &mut impl Effects<Self>) {
+        if self.state != State::Waiting || self.desk.is_some() {
+            return;
+        }
+        let silent = self.config.answer == Answer::Silent;
+        match self.heard {
+            // Silence proves nothing yet where a busy coordinator says nothing.
+            Heard::Nothing if silent && self.config.watch == Watch::Ping => self.ask_again(out),
+            Heard::Answer => self.ask_again(out),
+            Heard::Nothing | Heard::Silence | Heard::Death => self.heard = Heard::Death,
+        }
+    }
+
+    fn ask_again(&mut self, out: &mut impl Effects<Self>) {
+        out.send(self.config.coordinator, Msg::Ping);
+        self.await_answer(Heard::Silence, out);
     }
 
     fn on_granted(&mut self, rid: RequestId, fence: Fence, out: &mut impl Effects<Self>) {
@@ -449,25 +531,42 @@ impl Algorithm for Central {
                 unsafe_values: &[],
                 help: "who keeps the lock: the id of a process, or the highest",
             },
+            Setting {
+                key: "watch",
+                values: Values::OneOf(&["off", "ping", "impatient"]),
+                default: "off",
+                unsafe_values: &["impatient"],
+                help: "whether clients find out by themselves that the coordinator is dead; impatient ones are misled",
+            },
         ],
         mutants: &[
             Mutant {
                 name: "grant-while-held",
                 breaks: "ME1",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "the coordinator grants a request without looking whether somebody is inside",
             },
             Mutant {
                 name: "never-freed",
                 breaks: "ME2",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "a release while nobody waits leaves the lock taken",
             },
             Mutant {
                 name: "lifo",
                 breaks: "ME5-FCFS",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "the next is taken from the wrong end of the queue",
+            },
+            Mutant {
+                name: "forget-queue",
+                breaks: "ME2",
+                nodes: 4,
+                trigger: Trigger::Crash,
+                change: "a new coordinator does not take over who waits",
             },
         ],
     };
@@ -487,9 +586,15 @@ impl Algorithm for Central {
                 "queued" => Answer::Queued,
                 _ => Answer::Silent,
             },
+            watch: match settings.get("watch") {
+                "ping" => Watch::Ping,
+                "impatient" => Watch::Impatient,
+                _ => Watch::Off,
+            },
             broken: settings.mutant().map(|name| match name {
                 "grant-while-held" => Broken::GrantWhileHeld,
                 "never-freed" => Broken::NeverFreed,
+                "forget-queue" => Broken::ForgetQueue,
                 _ => Broken::Lifo,
             }),
         })
@@ -512,6 +617,7 @@ impl Mutex for Central {
         };
         if process.state != State::Idle {
             process.mine = rid(process.id);
+            process.await_answer(Heard::Nothing, out);
         }
         if let Some(desk) = &mut process.desk {
             desk.holder = roll.inside().map(|(client, fence)| Grant { rid: rid(client), fence });
@@ -532,6 +638,10 @@ impl Mutex for Central {
             causal_order: false,
             survives_suspicion: false,
         }
+    }
+
+    fn suspected(&self) -> Option<NodeId> {
+        (self.heard == Heard::Death).then_some(self.config.coordinator)
     }
 
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
@@ -689,5 +799,39 @@ mod tests {
         let settings = Settings::new(&Central::ABOUT, Arena::Live, [("coordinator", "7")], None);
         let refused = Central::configure(&settings.expect("a process id"), &Members::numbered(3));
         assert!(matches!(refused, Err(SettingError::Unfit(_))));
+    }
+
+    /// TV-K3, F6: p1 stays inside for long, and p2 waits. Silence proves nothing where a busy coordinator is silent; who
+    /// asks whether it is alive, or is answered, is not misled.
+    #[test]
+    fn book_tv_k3_silence_and_answers() {
+        for (variant, watch, misled) in [
+            ("silent", "impatient", true),
+            ("silent", "ping", false),
+            ("denied", "ping", false),
+            ("queued", "ping", false),
+        ] {
+            let given = [("variant", variant), ("watch", watch)];
+            let mut world = World::<Central>::numbered(4, &config(&given, None, &Members::numbered(4)));
+            for id in [1, 2] {
+                world.request(id, Request::Acquire);
+                world.drain();
+            }
+            let mut waits = 0;
+            while world.armed().contains(&(NodeId(2), CentralTimer::Answer)) && waits < 10 {
+                world.expire(NodeId(2), CentralTimer::Answer);
+                world.drain();
+                waits += 1;
+            }
+            assert_eq!(world.process(2).suspected().is_some(), misled, "{variant} {watch}");
+            // A dead one is found out by all of them.
+            world.crash(4);
+            for _ in 0..3 {
+                if world.armed().contains(&(NodeId(2), CentralTimer::Answer)) {
+                    world.expire(NodeId(2), CentralTimer::Answer);
+                }
+            }
+            assert_eq!(world.process(2).suspected(), Some(NodeId(4)), "{variant} {watch}");
+        }
     }
 }

@@ -38,7 +38,7 @@ use super::queue::RequestQueue;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of Lamport's algorithm.
@@ -320,18 +320,21 @@ impl Algorithm for Lamport {
                 name: "one-reply",
                 breaks: "ME1",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "a process enters at the head of its own queue once it has heard from one other",
             },
             Mutant {
                 name: "no-tie-break",
                 breaks: "ME1",
                 nodes: 2,
+                trigger: Trigger::Schedule,
                 change: "requests with equal stamps are not ordered by id: both are at the head",
             },
             Mutant {
                 name: "silent-exit",
                 breaks: "ME2",
                 nodes: 2,
+                trigger: Trigger::Schedule,
                 change: "a process that leaves does not tell the last of the others",
             },
         ],

@@ -46,7 +46,7 @@ use super::quorum::Quorums;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of Maekawa's algorithm: a requester and an arbiter in one.
@@ -484,18 +484,21 @@ impl Algorithm for Maekawa {
                 name: "no-sanders",
                 breaks: "ME2",
                 nodes: 7,
+                trigger: Trigger::Schedule,
                 change: "who is pushed from the head of a queue by an earlier request is not told: the original paper",
             },
             Mutant {
                 name: "revote",
                 breaks: "ME1",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "an arbiter votes for an earlier request before it has its vote back",
             },
             Mutant {
                 name: "keep-yielded",
                 breaks: "ME1",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "a process that gives a vote back goes on counting it",
             },
         ],

@@ -22,6 +22,10 @@
 //!
 //! - `voting`: votes can be recalled. A voter that is asked by an earlier request inquires after its vote, and a process
 //!   that is not inside gives it back. The smallest stamp thus gets every vote that is not in use.
+//! - `view`: as `voting`, in a group that mends itself (see [`Recovering`](crate::Recovering)). Members who are suspected
+//!   are voted out, and majorities counted among the others; but only a majority of the old group can do that, and only
+//!   when the lease of whoever was voted out is over. A minority that is cut off stands still, and whoever is inside there
+//!   has to leave. This is the one algorithm that is safe whatever its failure detector says.
 //! - `backoff`: votes cannot be recalled. A process that has waited for a random time gives all its votes back and asks
 //!   again with a new stamp; the time doubles with each try.
 //! - `literal`: the rule as it is often told. Whoever is outside, and is not waiting with an earlier request, votes for
@@ -51,7 +55,7 @@ use super::queue::RequestQueue;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of the majority algorithm: a requester and a voter in one.
@@ -65,6 +69,8 @@ pub struct Majority {
     voter: Voter,
     epoch: Epoch,
     fence: FenceCounter,
+    /// Who is not counted; always nobody, but for a broken twin.
+    down: NodeSet,
     /// The time in which an uncontended request is answered: what a first try waits at least.
     patience: Duration,
 }
@@ -107,6 +113,8 @@ pub struct MajorityConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Mode {
     Voting,
+    /// As voting, in a group that is put together again only with the consent of a majority.
+    View,
     Backoff,
     Literal,
 }
@@ -117,6 +125,7 @@ enum Broken {
     NoRecall,
     Revote,
     HalfIsEnough,
+    Shrinking,
 }
 
 /// The only timer.
@@ -218,6 +227,7 @@ impl Protocol for Majority {
             voter: Voter::default(),
             epoch: Epoch::FIRST,
             fence: FenceCounter::default(),
+            down: NodeSet::new(),
             patience: boot.timing.answer_timeout(),
         }
     }
@@ -249,7 +259,13 @@ impl Protocol for Majority {
             Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
             // A voter that is down is one vote less; a vote that a dead process had stays given, since only an
             // agreement of the others could tell that it is not inside.
-            Input::Start | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
+            Input::PeerDown { peer, .. } => {
+                if self.config.broken == Some(Broken::Shrinking) && self.members.contains(peer) {
+                    self.down.insert(peer);
+                    self.maybe_enter(out);
+                }
+            }
+            Input::Start | Input::PeerUp { .. } => {}
         }
     }
 
@@ -319,7 +335,7 @@ impl Majority {
         self.arm(retries, out);
         let request = Msg::Request { time: mine.time };
         match self.config.mode {
-            Mode::Voting | Mode::Backoff => self.tell_all(&request, out),
+            Mode::Voting | Mode::View | Mode::Backoff => self.tell_all(&request, out),
             // Here nobody has a vote for itself; one who is alone needs none.
             Mode::Literal => {
                 out.send_all(self.members.others(self.id), &request);
@@ -332,10 +348,11 @@ impl Majority {
     fn needed(&self) -> usize {
         let n = self.members.len();
         match (self.config.mode, self.config.broken) {
+            (_, Some(Broken::Shrinking)) => (n - self.down.len()) / 2 + 1,
             (_, Some(Broken::HalfIsEnough)) => n.div_ceil(2),
             (Mode::Literal, _) if n == 1 => 0,
             (Mode::Literal, _) => (n - 1) / 2 + 1,
-            (Mode::Voting | Mode::Backoff, _) => n / 2 + 1,
+            (Mode::Voting | Mode::View | Mode::Backoff, _) => n / 2 + 1,
         }
     }
 
@@ -382,7 +399,7 @@ impl Majority {
     fn become_idle(&mut self, mine: Stamp, out: &mut impl Effects<Self>) {
         self.state = State::Idle;
         match self.config.mode {
-            Mode::Voting | Mode::Backoff => {
+            Mode::Voting | Mode::View | Mode::Backoff => {
                 self.tell_all(&Msg::Release { time: mine.time, fence: self.fence }, out);
             }
             Mode::Literal => {
@@ -424,7 +441,8 @@ impl Majority {
         }
         self.voter.queue.insert(theirs);
         self.tell(theirs.process, Msg::Queued { time: theirs.time, holder: vote.process }, out);
-        let recalls = self.config.mode == Mode::Voting && self.config.broken != Some(Broken::NoRecall);
+        let recalls = matches!(self.config.mode, Mode::Voting | Mode::View)
+            && self.config.broken != Some(Broken::NoRecall);
         if earlier && recalls && !self.voter.inquired {
             self.voter.inquired = true;
             self.tell(vote.process, Msg::Inquire { time: vote.time }, out);
@@ -489,29 +507,40 @@ impl Algorithm for Majority {
         faults: "crashed voters that stay down, as long as a majority is left and no vote is lost with a requester",
         settings: &[Setting {
             key: "mode",
-            values: Values::OneOf(&["voting", "backoff", "literal"]),
+            values: Values::OneOf(&["voting", "view", "backoff", "literal"]),
             default: "voting",
             unsafe_values: &["literal"],
-            help: "how split votes end: by recall, by giving up for a while, or (unsafe) by voting for everyone",
+            help: "how split votes end: by recall (view: among those whom a majority has not voted out), by giving up \
+                   for a while, or (unsafe) by voting for everyone",
         }],
         mutants: &[
             Mutant {
                 name: "no-recall",
                 breaks: "ME2",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "a vote, once given, is never asked back: split votes stay split",
             },
             Mutant {
                 name: "revote",
                 breaks: "ME1",
                 nodes: 3,
+                trigger: Trigger::Schedule,
                 change: "a voter votes for an earlier request before it has its vote back",
             },
             Mutant {
                 name: "half-is-enough",
                 breaks: "ME1",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "half of the votes let one in, so that in an even group two halves do",
+            },
+            Mutant {
+                name: "shrinking",
+                breaks: "ME1",
+                nodes: 5,
+                trigger: Trigger::Crash,
+                change: "majorities are counted among those who are not suspected, without asking the others",
             },
         ],
     };
@@ -519,15 +548,18 @@ impl Algorithm for Majority {
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
         Ok(MajorityConfig {
             mode: match settings.get("mode") {
+                "view" => Mode::View,
                 "backoff" => Mode::Backoff,
                 "literal" => Mode::Literal,
                 _ => Mode::Voting,
             },
-            broken: settings.mutant().map(|name| match name {
-                "no-recall" => Broken::NoRecall,
-                "revote" => Broken::Revote,
-                _ => Broken::HalfIsEnough,
-            }),
+            broken: match settings.mutant() {
+                Some("no-recall") => Some(Broken::NoRecall),
+                Some("revote") => Some(Broken::Revote),
+                Some("half-is-enough") => Some(Broken::HalfIsEnough),
+                Some(_) => Some(Broken::Shrinking),
+                None => None,
+            },
         })
     }
 }
@@ -570,6 +602,10 @@ impl Mutex for Majority {
         }
     }
 
+    fn needs_majority(config: &Self::Config) -> bool {
+        config.mode == Mode::View
+    }
+
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
         let (n, entries) = (members.len() as u64, tally.total());
         let alone = 3 * (n - 1) * entries;
@@ -577,8 +613,8 @@ impl Mutex for Majority {
             (Mode::Literal, _) => {
                 Formula { text: "2(n-1), and one for each Queued", low: 2 * (n - 1) * entries, high: None }
             }
-            (Mode::Voting | Mode::Backoff, Load::Light) => Formula::exactly("3(n-1)", alone),
-            (Mode::Voting, Load::Open | Load::Saturated) => {
+            (Mode::Voting | Mode::View | Mode::Backoff, Load::Light) => Formula::exactly("3(n-1)", alone),
+            (Mode::Voting | Mode::View, Load::Open | Load::Saturated) => {
                 Formula::between("3(n-1) to 4(n-1)+3n", alone, alone + (n - 1 + 3 * n) * entries)
             }
             (Mode::Backoff, Load::Open | Load::Saturated) => {

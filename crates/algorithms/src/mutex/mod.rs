@@ -212,6 +212,11 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
         Epoch::FIRST
     }
 
+    /// A peer that this process has found to be dead by its own means.
+    fn suspected(&self) -> Option<NodeId> {
+        None
+    }
+
     /// Whether the group may be put together anew only with the consent of a majority, so that safety does not depend
     /// on the failure detector.
     fn needs_majority(_config: &Self::Config) -> bool {

@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of Ricart and Agrawala's first algorithm.
@@ -311,18 +311,21 @@ impl Algorithm for RicartAgrawala {
                 name: "no-tie-break",
                 breaks: "ME1",
                 nodes: 2,
+                trigger: Trigger::Schedule,
                 change: "requests with equal stamps are not ordered by id: both let each other in",
             },
             Mutant {
                 name: "reply-while-holding",
                 breaks: "ME1",
                 nodes: 2,
+                trigger: Trigger::Schedule,
                 change: "a process inside replies at once instead of on its way out",
             },
             Mutant {
                 name: "forget-deferred",
                 breaks: "ME2",
                 nodes: 2,
+                trigger: Trigger::Schedule,
                 change: "a process that leaves forgets the last of those it kept waiting",
             },
         ],

@@ -44,6 +44,8 @@ mod lease;
 mod probe;
 mod recovering;
 mod round;
+#[cfg(test)]
+mod tests;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -61,7 +63,7 @@ use lease::Lease;
 use probe::Probe;
 use round::Round;
 
-pub use recovering::{Recovering, SETTINGS, recovers};
+pub use recovering::{Recovering, SETTINGS, is_twin_of_recovery, recovers};
 
 /// A process of a group that is put together again after a failure, running the algorithm `A`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -157,8 +159,6 @@ pub enum Broken {
     Unasked,
     /// A token that nobody has in one round of questions is taken for lost, and replaced at once.
     SingleProbe,
-    /// Who is left out of a roll is forgotten at once, without a ballot and a lease.
-    Shrinking,
     /// In the algorithm itself, but seen only when it is put together again.
     Elsewhere,
 }
@@ -642,8 +642,12 @@ impl<A: Mutex> Assembly<A> {
         let Some(mut part) = self.part.take() else { return };
         let mut events = Vec::new();
         part.handle(input, &mut self.lifted(&mut events, out));
+        let suspected = part.suspected().filter(|peer| !self.down.contains_key(peer));
         self.part = Some(part);
         self.hear(events, out);
+        if let Some(peer) = suspected {
+            self.on_peer_down(peer, Incarnation::FIRST, out);
+        }
     }
 
     /// Puts the epoch on what our part sends; what it tells the application is kept for [`hear`](Self::hear).

@@ -42,15 +42,20 @@ pub const SETTINGS: &[Setting] = &[
 const TWINS: &[(&str, Broken)] = &[
     ("regenerate-unasked", Broken::Unasked),
     ("single-probe", Broken::SingleProbe),
-    ("shrinking", Broken::Shrinking),
     ("forget-queue", Broken::Elsewhere),
 ];
 
+/// Whether this broken twin shows itself only in a group that mends itself.
+#[must_use]
+pub fn is_twin_of_recovery(name: &str) -> bool {
+    TWINS.iter().any(|(twin, _)| *twin == name)
+}
+
 /// Whether an algorithm with these settings runs as [`Recovering`].
 #[must_use]
-pub fn recovers(settings: &Settings) -> bool {
-    let twin = |name| TWINS.iter().any(|(twin, _)| *twin == name);
-    settings.get("recovery") == "on" || settings.mutant().is_some_and(twin)
+pub fn recovers<A: Mutex>(settings: &Settings, members: &Members) -> bool {
+    let view = || A::configure(settings, members).is_ok_and(|config| A::needs_majority(&config));
+    settings.get("recovery") == "on" || settings.mutant().is_some_and(is_twin_of_recovery) || view()
 }
 
 impl<A: Mutex> Algorithm for Recovering<A> {

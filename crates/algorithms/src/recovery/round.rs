@@ -108,9 +108,9 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn follow(&mut self, out: &mut impl Effects<Self>) {
         match self.leader {
             Some(leader) if leader != self.id => {
-                if self.part.is_none() {
+                if self.part.is_none() && !self.leavers.contains(&self.id) {
                     out.send(leader, self.presence());
-                } else if self.leavers.contains(&self.id) {
+                } else if self.part.is_some() && self.leavers.contains(&self.id) {
                     out.send(leader, Msg::Leave);
                 }
             }
@@ -157,7 +157,8 @@ impl<A: Mutex> Assembly<A> {
     }
 
     pub(super) fn maybe_gather(&mut self, out: &mut impl Effects<Self>) {
-        if self.leads() && self.round.is_none() && self.has_reason() {
+        let left = self.part.is_none() && self.leavers.contains(&self.id);
+        if self.leads() && self.round.is_none() && !left && self.has_reason() {
             self.gather(out);
         }
     }
@@ -212,7 +213,7 @@ impl<A: Mutex> Assembly<A> {
     fn asked(&self) -> BTreeSet<NodeId> {
         let Some(round) = &self.round else { return BTreeSet::new() };
         let mut asked: BTreeSet<_> = round.members.iter().copied().collect();
-        if self.consent() == Consent::Majority {
+        if self.config.consent == Consent::Majority {
             asked.extend(self.group.iter());
         }
         asked.remove(&self.id);
@@ -233,13 +234,6 @@ impl<A: Mutex> Assembly<A> {
 
     fn heard(&self) -> Epoch {
         self.part.as_ref().map_or(Epoch::FIRST, A::epoch_seen).max(self.epoch)
-    }
-
-    fn consent(&self) -> Consent {
-        match self.config.broken {
-            Some(Broken::Shrinking) => Consent::Living,
-            _ => self.config.consent,
-        }
     }
 
     pub(super) fn on_gather(&mut self, from: NodeId, ballot: Epoch, out: &mut impl Effects<Self>) {
@@ -324,7 +318,7 @@ impl<A: Mutex> Assembly<A> {
             return;
         }
         let (_, base) = round.base();
-        if self.consent() == Consent::Majority {
+        if self.config.consent == Consent::Majority {
             let promised = round.reports.keys().copied().collect();
             if !is_majority(&promised, &base) {
                 return;
@@ -333,7 +327,7 @@ impl<A: Mutex> Assembly<A> {
         out.disarm(Timer::Gather);
         let left_out = base.iter().any(|member| !answered(member));
         let inside = round.reports.values().any(|report| matches!(report.standing, Standing::Inside { .. }));
-        if self.consent() == Consent::Majority && left_out && !inside {
+        if self.config.consent == Consent::Majority && left_out && !inside {
             self.set_stage(Stage::Quarantine);
             return out.arm(Timer::Quarantine, self.quarantine());
         }
@@ -355,7 +349,7 @@ impl<A: Mutex> Assembly<A> {
     fn propose(&mut self, out: &mut impl Effects<Self>) {
         let Some(round) = &self.round else { return };
         let (ballot, (base, acceptors)) = (round.ballot, round.base());
-        if self.consent() == Consent::Living {
+        if self.config.consent == Consent::Living {
             let roll = call(round, self.id);
             return self.decide(ballot, roll, out);
         }
@@ -421,7 +415,7 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn on_install(&mut self, ballot: Epoch, roll: Roll, out: &mut impl Effects<Self>) {
         // A roll that all the living have agreed to is void once one of them has answered a later call. One that a
         // majority has chosen stands, whatever came after.
-        let void = self.consent() == Consent::Living && ballot < self.acceptor.promised;
+        let void = self.config.consent == Consent::Living && ballot < self.acceptor.promised;
         if void || roll.epoch <= self.epoch {
             return;
         }
@@ -477,9 +471,10 @@ impl<A: Mutex> Assembly<A> {
         self.ended.retain(|peer| self.down.contains_key(peer));
         let group = &self.group;
         self.newcomers.retain(|peer| !group.contains(*peer));
-        // Who comes from outside has nobody else to follow.
-        if self.leader.is_none() && !self.down.contains_key(&roll.convener) {
-            self.leader = Some(roll.convener);
+        // Who comes from outside, or whose leader has left, has nobody else to follow.
+        let gone = self.leader.is_none_or(|leader| !self.group.contains(leader));
+        if gone {
+            self.leader = Some(roll.convener).filter(|convener| !self.down.contains_key(convener));
         }
         self.save(out);
         for timer in core::mem::take(&mut self.armed) {

@@ -57,7 +57,7 @@ use serde::{Deserialize, Serialize};
 use super::{Election, Event, Request, Tally, Weights, phase};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Values,
+    Topology, Trigger, Values,
 };
 
 /// A process of the bully algorithm.
@@ -545,18 +545,21 @@ impl Algorithm for Bully {
                 name: "no-answer-wait",
                 breaks: "E1",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "a caller announces itself without waiting for answers",
             },
             Mutant {
                 name: "one-way-wait",
                 breaks: "E1",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "a caller waits for the time of one message, not for a round trip",
             },
             Mutant {
                 name: "silent-leader",
                 breaks: "END",
                 nodes: 4,
+                trigger: Trigger::Schedule,
                 change: "a leader that is called answers, but does not repeat its announcement: the caller calls for ever",
             },
         ],

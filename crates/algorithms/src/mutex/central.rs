@@ -36,11 +36,10 @@ use alloc::format;
 use core::fmt::{Debug, Formatter};
 use core::ops::RangeInclusive;
 
-use conclave_core::{
-    Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Space,
-};
+use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol, Space};
 use serde::{Deserialize, Serialize};
 
+use super::lives::numbers_before;
 use super::{Epoch, Event, Fence, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
@@ -276,12 +275,6 @@ impl Protocol for Central {
         }
         visit(desk.fence.counter());
     }
-}
-
-/// Where a life begins to count its requests: above all that an earlier life can have reached, so that an answer to
-/// the dead is not taken for one to the living.
-fn numbers_before(life: Incarnation) -> u64 {
-    u64::from(life.0.saturating_sub(1)) << 32
 }
 
 /// The client.
@@ -565,6 +558,7 @@ mod tests {
     use crate::Arena;
     use crate::testing::World;
     use alloc::vec::Vec;
+    use conclave_core::Incarnation;
 
     fn config(given: &[(&str, &str)], mutant: Option<&str>, members: &Members) -> CentralConfig {
         let settings = Settings::new(&Central::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);

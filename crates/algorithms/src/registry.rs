@@ -49,6 +49,8 @@ registry! {
         mutex::CarvalhoRoucairol,
         mutex::Maekawa,
         mutex::Majority,
+        mutex::RicartAgrawalaToken,
+        mutex::SuzukiKasami,
     }
     election {
         election::Bully,

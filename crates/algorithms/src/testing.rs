@@ -55,12 +55,42 @@ impl<P: Protocol> World<P> {
 impl<P: Protocol, O: Observer<P>> World<P, O> {
     /// These processes, started.
     pub fn new(members: Members, config: &P::Config, observer: O) -> Self {
-        let boot = |id| {
-            let (timing, life) = (Timing::default(), Incarnation::FIRST);
-            P::boot(Boot { id, members: &members, config, timing, life, saved: None })
+        let (timing, life) = (Timing::default(), Incarnation::FIRST);
+        let boot = |id| P::boot(Boot { id, members: &members, config, timing, life, saved: None });
+        let processes = members.iter().map(boot).collect();
+        let mut world = Self::of(members, processes, observer);
+        for id in world.members.clone().iter() {
+            world.input(id, Input::Start);
+        }
+        world
+    }
+
+    /// These processes, each made by a function that may have effects.
+    pub fn made(
+        members: Members,
+        mut make: impl FnMut(NodeId, &mut Vec<Effect<P>>) -> P,
+        observer: O,
+    ) -> Self {
+        let mut effects = Vec::new();
+        let mut made = |id| {
+            let mut out = Vec::new();
+            let process = make(id, &mut out);
+            effects.push((id, out));
+            process
         };
-        let mut world = Self {
-            processes: members.iter().map(boot).collect(),
+        let processes = members.iter().map(&mut made).collect();
+        let mut world = Self::of(members, processes, observer);
+        for (id, effects) in effects {
+            let chain = Chain { root: world.step, hops: 0 };
+            world.carry_out(&world.moment(chain), world.at(id), effects);
+            world.step += 1;
+        }
+        world
+    }
+
+    fn of(members: Members, processes: Vec<P>, observer: O) -> Self {
+        Self {
+            processes,
             members,
             sent: Vec::new(),
             events: Vec::new(),
@@ -72,11 +102,7 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
             serial: 0,
             slots: BTreeSet::new(),
             crashed: BTreeSet::new(),
-        };
-        for id in world.members.clone().iter() {
-            world.input(id, Input::Start);
         }
-        world
     }
 
     /// A process by its id.
@@ -249,15 +275,21 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         self.observer.input(&at, process, &input);
         let mut effects: Vec<Effect<P>> = Vec::new();
         self.processes[process.index()].handle(input, &mut effects);
+        self.carry_out(&at, process, effects);
+        self.observer.handled(&at, process, &self.processes[process.index()]);
+        self.step += 1;
+    }
+
+    fn carry_out(&mut self, at: &Moment, process: Process, effects: Vec<Effect<P>>) {
         for effect in effects {
             match effect {
-                Effect::Send { to, message } => self.post(&at, process, to, message),
+                Effect::Send { to, message } => self.post(at, process, to, message),
                 Effect::Emit(event) => {
-                    self.observer.emit(&at, process, &event);
+                    self.observer.emit(at, process, &event);
                     self.events.push((process.id, event));
                 }
                 Effect::Reject { from, why } => {
-                    self.observer.reject(&at, process, from, why);
+                    self.observer.reject(at, process, from, why);
                     self.rejects.push((process.id, from, why));
                 }
                 Effect::Arm { timer, .. } => {
@@ -269,8 +301,6 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
                 Effect::Save(_) => {}
             }
         }
-        self.observer.handled(&at, process, &self.processes[process.index()]);
-        self.step += 1;
     }
 
     fn post(&mut self, at: &Moment, from: Process, to: NodeId, message: P::Message) {

@@ -13,13 +13,15 @@ use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
 use conclave_core::Members;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "central",
     "lamport",
     "ricart-agrawala",
     "carvalho-roucairol",
     "maekawa",
     "majority",
+    "ricart-agrawala-token",
+    "suzuki-kasami",
     "bully",
     "chang-roberts",
     "ring-active-list",

@@ -57,6 +57,30 @@ fn the_numbers_of_the_literature() {
     }
 }
 
+/// An entry costs n messages, n - 1 requests and the token, or none: counted from what was sent, not from the formula.
+#[test]
+fn a_token_costs_nothing_or_n_messages() {
+    for algorithm in ["ricart-agrawala-token", "suzuki-kasami"] {
+        for n in 1..=16u32 {
+            for load in LOADS {
+                for seed in 1..=20 {
+                    let report = run_well(&setup(algorithm, n, &[]), &plan(n, load, seed)).report;
+                    let entries = report.locks().unwrap().entries;
+                    let sent = |kind| report.messages_by_kind.get(kind).copied().unwrap_or(0);
+                    let (requests, tokens) = (sent("Request"), sent("Token"));
+                    assert_eq!(requests, tokens * (u64::from(n) - 1));
+                    assert_eq!(report.messages, tokens * u64::from(n));
+                    assert!(tokens <= entries, "{tokens} tokens for {entries} entries");
+                    // Under pressure only p1, which begins with it, and the last of all find it at hand.
+                    if load == Load::Saturated && n > 1 {
+                        assert!(tokens + 2 >= entries, "{algorithm} {n} {seed}: {tokens} of {entries}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A coordinator that answers sends one message more for each request that had to wait, and only for those.
 #[test]
 fn an_answering_coordinator_pays_for_those_who_wait() {
@@ -113,6 +137,8 @@ fn delays_are_those_of_the_literature() {
         ("ricart-agrawala", 2.0, 1.0..=1.0),
         ("maekawa", 2.0, 1.0..=2.0),
         ("majority", 2.0, 1.0..=2.0),
+        ("ricart-agrawala-token", 2.0, 1.0..=1.0),
+        ("suzuki-kasami", 2.0, 1.0..=1.0),
     ] {
         let mut alone = plan(7, Load::Light, 1);
         alone.delay = Span::Constant(5_000);

@@ -60,7 +60,9 @@ fn loss_costs_progress_and_only_lamport_its_safety() {
 /// An algorithm that declares any-order channels and numbers its requests is not confused by copies.
 #[test]
 fn copies_do_no_harm_where_requests_are_numbered() {
-    for algorithm in ["central", "ricart-agrawala", "carvalho-roucairol"] {
+    for algorithm in
+        ["central", "ricart-agrawala", "carvalho-roucairol", "ricart-agrawala-token", "suzuki-kasami"]
+    {
         for seed in 1..=200 {
             let faults = Faults { duplicate: "0.3".parse().unwrap(), ..Faults::default() };
             let plan = with(faults, LOADS[seed as usize % 3], 4, seed);
@@ -79,6 +81,50 @@ fn a_crash_blocks_where_no_recovery_is_promised() {
         assert_eq!(outcome.report.ending, "stuck", "{algorithm}");
         assert_eq!(holds(&outcome, "ME2"), Some(false), "{algorithm}");
         assert_ne!(holds(&outcome, "ME1"), Some(false), "{algorithm}");
+    }
+}
+
+/// Whether the token of a run is gone, and nobody has made another.
+fn lost_token(outcome: &Outcome) -> bool {
+    outcome.report.properties.iter().any(|property| property.name == "TOK" && property.holds.is_none())
+}
+
+/// Where everyone is told of a crash, the others go on unless the token died with the crashed process, or on its way to
+/// it; so they do when it comes back. Either way there is never a second token.
+#[test]
+fn a_token_outlives_those_who_do_not_have_it() {
+    for algorithm in ["ricart-agrawala-token", "suzuki-kasami"] {
+        for crash in ["2@60", "2@60..90", "2@60..90:amnesia"] {
+            let (mut lost, mut kept) = (0, 0);
+            for seed in 1..=200 {
+                let faults = Faults {
+                    crashes: vec![crash.parse().unwrap()],
+                    detector: "perfect".parse().unwrap(),
+                    ..Faults::default()
+                };
+                let plan = Plan { entries: 4, ..with(faults, Load::Saturated, 4, seed) };
+                let outcome = run(&setup(algorithm, 4, &[]), &plan);
+                assert_eq!(holds(&outcome, "ME1"), Some(true), "{algorithm} {crash} {seed}");
+                let served = outcome.report.all_held() && outcome.report.ending == "done";
+                assert_eq!(served, !lost_token(&outcome), "{algorithm} {crash} {seed}: {:?}", outcome.report);
+                if served { kept += 1 } else { lost += 1 }
+            }
+            assert!(lost > 0 && kept > 100, "{algorithm} {crash}: lost {lost}, kept {kept}");
+        }
+    }
+}
+
+/// Who is taken for dead has to wait until it is believed alive again, and that is all.
+#[test]
+fn wrong_suspicions_only_delay_a_token() {
+    for algorithm in ["ricart-agrawala-token", "suzuki-kasami"] {
+        for seed in 1..=200 {
+            let faults = Faults { detector: "wrong:20".parse().unwrap(), ..Faults::default() };
+            let plan = with(faults, LOADS[seed as usize % 3], 4, seed);
+            let outcome = run_well(&setup(algorithm, 4, &[]), &plan);
+            assert_eq!(holds(&outcome, "ME1"), Some(true), "{algorithm} {seed}");
+            assert_eq!(holds(&outcome, "TOK"), Some(true), "{algorithm} {seed}");
+        }
     }
 }
 

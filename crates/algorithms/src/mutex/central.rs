@@ -42,11 +42,10 @@ use core::fmt::{Debug, Formatter};
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use conclave_core::{
-    After, Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Space,
-};
+use conclave_core::{After, Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol, Space};
 use serde::{Deserialize, Serialize};
 
+use super::lives::numbers_before;
 use super::{Epoch, Event, Fence, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
@@ -334,12 +333,6 @@ impl Protocol for Central {
     }
 }
 
-/// Where a life begins to count its requests: above all that an earlier life can have reached, so that an answer to
-/// the dead is not taken for one to the living.
-fn numbers_before(life: Incarnation) -> u64 {
-    u64::from(life.0.saturating_sub(1)) << 32
-}
-
 /// The client.
 impl Central {
     fn acquire(&mut self, out: &mut impl Effects<Self>) {
@@ -562,7 +555,7 @@ impl Algorithm for Central {
                 change: "the next is taken from the wrong end of the queue",
             },
             Mutant {
-                name: "forget-queue",
+                name: "failover-forgets-queue",
                 breaks: "ME2",
                 nodes: 4,
                 trigger: Trigger::Crash,
@@ -594,7 +587,7 @@ impl Algorithm for Central {
             broken: settings.mutant().map(|name| match name {
                 "grant-while-held" => Broken::GrantWhileHeld,
                 "never-freed" => Broken::NeverFreed,
-                "forget-queue" => Broken::ForgetQueue,
+                "failover-forgets-queue" => Broken::ForgetQueue,
                 _ => Broken::Lifo,
             }),
         })
@@ -675,6 +668,7 @@ mod tests {
     use crate::Arena;
     use crate::testing::World;
     use alloc::vec::Vec;
+    use conclave_core::Incarnation;
 
     fn config(given: &[(&str, &str)], mutant: Option<&str>, members: &Members) -> CentralConfig {
         let settings = Settings::new(&Central::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);

@@ -20,6 +20,7 @@ mod carvalho_roucairol;
 mod causal;
 mod central;
 mod lamport;
+mod lives;
 mod maekawa;
 mod majority;
 mod properties;
@@ -27,7 +28,9 @@ mod queue;
 mod quorum;
 mod resource;
 mod ricart_agrawala;
+mod ricart_agrawala_token;
 mod roll;
+mod suzuki_kasami;
 mod tokens;
 
 pub use carvalho_roucairol::CarvalhoRoucairol;
@@ -39,7 +42,9 @@ pub use properties::{Locks, Properties};
 pub use quorum::Quorums;
 pub use resource::Guard;
 pub use ricart_agrawala::RicartAgrawala;
+pub use ricart_agrawala_token::RicartAgrawalaToken;
 pub use roll::{Roll, Standing};
+pub use suzuki_kasami::SuzukiKasami;
 
 /// What an application may ask of a lock. A process has at most one request outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ pub const SETTINGS: &[Setting] = &[
 const TWINS: &[(&str, Broken)] = &[
     ("regenerate-unasked", Broken::Unasked),
     ("single-probe", Broken::SingleProbe),
-    ("forget-queue", Broken::Elsewhere),
+    ("failover-forgets-queue", Broken::Elsewhere),
 ];
 
 /// Whether this broken twin shows itself only in a group that mends itself.

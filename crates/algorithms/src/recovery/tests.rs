@@ -87,7 +87,7 @@ fn book_tv_k4_a_new_coordinator_keeps_holder_and_queue() {
 /// The twin that does not take over who waits lets them wait for ever.
 #[test]
 fn a_failover_that_forgets_the_queue_is_caught() {
-    let mut world = group::<Central>(4, &[], Some("forget-queue"));
+    let mut world = group::<Central>(4, &[], Some("failover-forgets-queue"));
     for id in [3, 1] {
         world.request(id, Request::Acquire);
         world.drain();

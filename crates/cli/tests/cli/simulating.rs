@@ -92,10 +92,10 @@ fn every_broken_twin_is_caught_and_its_script_breaks_the_same_promise() {
         let command = format!("sim {algorithm} -n {} --mutant {name} --seeds 1000 --json", twin["nodes"]);
         // Some need to be alone with the lock, some need company; some need rivals, some a dead leader.
         let dead = format!("--crash {}@0 --start 1", twin["nodes"]);
-        let ways = if text("breaks").starts_with("ME") || text("breaks") == "FENCE" {
-            vec!["--load saturated", "--load open"]
-        } else {
+        let ways = if text("breaks").starts_with('E') {
             vec!["--start all", "--start 1", &dead]
+        } else {
+            vec!["--load saturated", "--load open"]
         };
         let mut sweeps = ways.iter().map(|way| line(&format!("{command} {way}")));
         let sweep = sweeps.find(|sweep| sweep.code == 1).unwrap_or_else(|| panic!("not caught: {command}"));

@@ -1,12 +1,13 @@
 //! What a driver must know of a family of algorithms to talk to them, to judge them and to write down what they say.
 
 use core::marker::PhantomData;
+use std::collections::BTreeSet;
 
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Locks, Mutex};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Algorithm, Arena, Channels, Judge, Named, NamedConfig, SettingError, Settings};
-use conclave_core::{Members, Protocol};
+use conclave_core::{Members, NodeId, Protocol};
 use conclave_trace::{Header, Setup};
 
 use crate::script::PlayError;
@@ -26,10 +27,22 @@ pub trait Family {
 
     /// An event as traces write it.
     fn told(event: &EventOf<Self>) -> Told;
+
+    /// Whether a process that says so has left, and does nothing any more.
+    fn has_left(_event: &EventOf<Self>) -> bool {
+        false
+    }
+
+    /// Whether a message carries a token.
+    fn carries_token(_message: &MessageOf<Self>) -> bool {
+        false
+    }
 }
 
 /// The requests of a family.
 pub type RequestOf<F> = <<F as Family>::Protocol as Protocol>::Request;
+/// The messages of a family.
+pub type MessageOf<F> = <<F as Family>::Protocol as Protocol>::Message;
 /// The events of a family.
 pub type EventOf<F> = <<F as Family>::Protocol as Protocol>::Event;
 
@@ -92,6 +105,14 @@ impl<L: Locks> Family for Locking<L> {
             }
         }
     }
+
+    fn has_left(event: &L::Event) -> bool {
+        matches!(L::told(event), (_, mutex::Event::Left))
+    }
+
+    fn carries_token(message: &L::Message) -> bool {
+        L::token_in(message).is_some()
+    }
 }
 
 fn lock_word(request: mutex::Request) -> &'static str {
@@ -146,8 +167,12 @@ pub(crate) fn timer_word<T: core::fmt::Debug>(timer: &T) -> String {
 
 /// Everything that a stage for an algorithm needs.
 pub struct Cast<F: Family> {
-    /// Who plays.
+    /// Who plays from the beginning.
     pub members: Members,
+    /// Who may join later.
+    pub newcomers: Vec<NodeId>,
+    /// Whether messages travel for ever although nobody wants anything.
+    pub restless: bool,
     /// The settings of the algorithm.
     pub config: <F::Protocol as Protocol>::Config,
     /// Whether channels keep their order.
@@ -164,6 +189,8 @@ impl<F: Family> Cast<F> {
     pub fn again(&self) -> Self {
         Self {
             members: self.members.clone(),
+            newcomers: self.newcomers.clone(),
+            restless: self.restless,
             config: self.config.clone(),
             fifo: self.fifo,
             judge: self.judge.clone(),
@@ -181,42 +208,71 @@ pub trait WithCast {
     fn with<F: Family>(self, cast: Cast<F>) -> Self::Output;
 }
 
-/// Finds the algorithm of a setup and hands over the cast for it.
+/// Finds the algorithm of a setup and hands over the cast for it, in which these may join.
 ///
 /// # Errors
 /// If there is no such algorithm, or it cannot be set up so.
-pub fn cast<W: WithCast>(setup: &Setup, user: W) -> Result<W::Output, PlayError> {
-    let found = registry::visit(&setup.algorithm, Caster { setup, user });
+pub fn cast<W: WithCast>(setup: &Setup, newcomers: &[NodeId], user: W) -> Result<W::Output, PlayError> {
+    let found = registry::visit(&setup.algorithm, Caster { setup, newcomers, user });
     Ok(found.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
 }
 
 struct Caster<'a, W> {
     setup: &'a Setup,
+    newcomers: &'a [NodeId],
     user: W,
+}
+
+impl<W> Caster<'_, W> {
+    /// Who may join, each named once and none of them there already.
+    fn newcomers(&self, changes_group: bool) -> Result<Vec<NodeId>, SettingError> {
+        let unfit = |why: String| Err(SettingError::Unfit(why));
+        if self.newcomers.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !changes_group {
+            return unfit(format!("{} lets nobody join or leave", self.setup.algorithm));
+        }
+        let there: BTreeSet<NodeId> = self.setup.nodes.iter().copied().collect();
+        if let Some(process) = self.newcomers.iter().find(|process| there.contains(process)) {
+            return unfit(format!("{process} is one of the processes already and cannot join"));
+        }
+        let mut seen = BTreeSet::new();
+        Ok(self.newcomers.iter().copied().filter(|process| seen.insert(*process)).collect())
+    }
 }
 
 impl<W: WithCast> Visitor for Caster<'_, W> {
     type Output = Result<W::Output, SettingError>;
 
     fn mutex<A: Mutex>(self) -> Self::Output {
-        let (members, config, header) = prepare::<A>(self.setup)?;
+        let newcomers = self.newcomers(A::CHANGES_GROUP && self.setup.locks == 1)?;
+        let (members, config, mut header) = prepare::<A>(self.setup)?;
+        header.nodes.extend(&newcomers);
+        header.newcomers.clone_from(&newcomers);
         let fifo = header.channels == Channels::Fifo.name();
+        let restless = A::is_restless(&config);
         let judge = mutex::Properties::new::<A>(&config, &members, self.setup.locks, None);
+        let judge = judge.with_newcomers(&newcomers);
         if self.setup.locks == 1 {
-            return Ok(self.user.with(Cast::<Locking<A>> { members, config, fifo, judge, header }));
+            let cast = Cast::<Locking<A>> { members, newcomers, restless, config, fifo, judge, header };
+            return Ok(self.user.with(cast));
         }
         let config = NamedConfig::new(config);
-        Ok(self.user.with(Cast::<Locking<Named<A>>> { members, config, fifo, judge, header }))
+        let cast = Cast::<Locking<Named<A>>> { members, newcomers, restless, config, fifo, judge, header };
+        Ok(self.user.with(cast))
     }
 
     fn election<A: Election>(self) -> Self::Output {
         if self.setup.locks > 1 {
             return Err(SettingError::Unfit("an election has no locks".into()));
         }
+        let newcomers = self.newcomers(false)?;
         let (members, config, header) = prepare::<A>(self.setup)?;
         let fifo = header.channels == Channels::Fifo.name();
         let judge = election::Properties::new(&config, &members);
-        Ok(self.user.with(Cast::<Electing<A>> { members, config, fifo, judge, header }))
+        let restless = false;
+        Ok(self.user.with(Cast::<Electing<A>> { members, newcomers, restless, config, fifo, judge, header }))
     }
 }
 

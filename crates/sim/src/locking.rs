@@ -1,13 +1,14 @@
 //! Runs of mutual exclusion.
 
 use conclave_algorithms::mutex::{Locks, Mutex, Properties, Tally};
-use conclave_algorithms::{Channels, Named, NamedConfig};
+use conclave_algorithms::{Channels, Named, NamedConfig, SettingError};
 use conclave_trace::Header;
 
 use crate::family::{Cast, Locking};
 use crate::metrics::EntryTimes;
+use crate::outages::Outages;
 use crate::plan::Plan;
-use crate::report::{Facts, LockReport, MOST_LISTED, Part, PerUnit};
+use crate::report::{Facts, LockReport, MOST_LISTED, OutageReport, Part, PerUnit};
 use crate::run::{Outcome, drive};
 use crate::workload::Entries;
 
@@ -21,6 +22,22 @@ pub fn simulate<A: Mutex>(config: &A::Config, plan: &Plan, mut header: Header, r
         return run::<A, Named<A>>(config, NamedConfig::new(config.clone()), plan, &header, fifo, record);
     }
     run::<A, A>(config, config.clone(), plan, &header, fifo, record)
+}
+
+/// Whether the algorithm can be run so: nobody can join a group that lets nobody in, and where there is no token, none
+/// can be lost.
+pub(crate) fn check<A: Mutex>(plan: &Plan) -> Result<(), SettingError> {
+    let (name, faults) = (A::ABOUT.name, &plan.faults);
+    let why = if faults.changes_group() && !A::CHANGES_GROUP {
+        format!("{name} lets nobody join or leave")
+    } else if faults.changes_group() && plan.locks > 1 {
+        "processes join and leave a single lock only".into()
+    } else if !faults.lost_tokens.is_empty() && !A::MOVES_TOKEN {
+        format!("{name} moves no token, so none can be lost")
+    } else {
+        return faults.contradiction(&plan.members).map_or(Ok(()), |why| Err(SettingError::Unfit(why)));
+    };
+    Err(SettingError::Unfit(why))
 }
 
 /// About how many messages a run takes.
@@ -39,24 +56,37 @@ fn run<A: Mutex, L: Locks>(
     fifo: bool,
     record: bool,
 ) -> Outcome {
-    let n = plan.members.len();
+    let newcomers = plan.faults.newcomers();
+    let founders = plan.members.len();
+    let n = founders + newcomers.len();
+    let restless = A::is_restless(config);
     let max_delay = plan.network(fifo).max_delay();
     let judge = Properties::new::<A>(config, &plan.members, plan.locks, max_delay);
     let cast = Cast::<Locking<L>> {
         members: plan.members.clone(),
+        judge: judge.with_newcomers(&newcomers),
+        newcomers,
+        restless,
         config: locks,
         fifo,
-        judge,
         header: header.clone(),
     };
-    let workload = Entries::new(n, plan.locks, plan.entries, plan.load, plan.think(), plan.hold());
-    let finished = drive(cast, plan, workload, EntryTimes::new(n, plan.locks), record);
+    let workload = Entries::new(n, plan.locks, plan.entries, plan.load, plan.think(restless), plan.hold());
+    let workload = workload.joined_by(founders);
+    let metrics = (EntryTimes::new(n, plan.locks), Outages::new(n, plan.locks));
+    let finished = drive(cast, plan, workload, metrics, record);
 
-    let (judge, times) = (&finished.judge, &finished.metrics);
+    let (judge, (times, outages)) = (&finished.judge, &finished.metrics);
     let (entries, waited, at_hand) = (judge.entries(), judge.waited(), judge.at_hand());
-    let tally = Tally { load: plan.load, entries: &entries, waited: &waited, at_hand: &at_hand };
+    let total: u64 = entries.iter().sum();
+    // A formula knows of the members; who joined is not in it, and it is not compared then.
+    let tally = Tally {
+        load: plan.load,
+        entries: &entries[..founders],
+        waited: &waited[..founders],
+        at_hand: &at_hand[..founders],
+    };
     let formula = A::formula(config, &plan.members, &tally);
-    let total = tally.total();
     let mean_delay = plan.delay.mean() as f64;
     let hops = times.sync_delay.mean().filter(|_| mean_delay > 0.0 && plan.links.is_empty());
     let seconds = finished.virtual_time as f64 / 1e6;
@@ -73,6 +103,9 @@ fn run<A: Mutex, L: Locks>(
         response: times.response.into(),
         max_overtaking: judge.max_overtaking(),
         throughput: (seconds > 0.0).then(|| round(total as f64 / seconds)),
+        refused_by_fence: judge.refused_entries(),
+        outages: outages.faults().into_iter().map(OutageReport::from).collect(),
+        disturbed: !plan.faults.is_empty(),
     };
     let comparable = total > 0 && plan.faults.is_empty();
     let judgements = judge.judgements();

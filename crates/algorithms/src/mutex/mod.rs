@@ -238,6 +238,9 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
     /// `boot.members` are the members of the new epoch.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self;
 
+    /// Whether the group may change while it runs: newcomers are let in, and who asks to leave is let go.
+    const CHANGES_GROUP: bool = false;
+
     /// Whether the right to enter is a token that moves.
     const MOVES_TOKEN: bool = false;
 

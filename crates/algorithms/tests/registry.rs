@@ -13,13 +13,14 @@ use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
 use conclave_core::Members;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "central",
     "lamport",
     "ricart-agrawala",
     "carvalho-roucairol",
     "maekawa",
     "majority",
+    "token-ring",
     "bully",
     "chang-roberts",
     "ring-active-list",

@@ -44,7 +44,14 @@ pub(crate) fn check<A: Mutex>(plan: &Plan) -> Result<(), SettingError> {
 pub(crate) fn expected_messages<A: Mutex>(config: &A::Config, plan: &Plan) -> u64 {
     let n = plan.members.len();
     let entries = vec![plan.entries * plan.locks as u64; n];
-    let tally = Tally { load: plan.load, entries: &entries, waited: &vec![0; n], at_hand: &vec![0; n] };
+    let nobody = vec![0; n];
+    let tally = Tally {
+        load: plan.load,
+        locks: plan.locks as u64,
+        entries: &entries,
+        waited: &nobody,
+        at_hand: &nobody,
+    };
     A::formula(config, &plan.members, &tally).low
 }
 
@@ -82,6 +89,7 @@ fn run<A: Mutex, L: Locks>(
     // A formula knows of the members; who joined is not in it, and it is not compared then.
     let tally = Tally {
         load: plan.load,
+        locks: plan.locks as u64,
         entries: &entries[..founders],
         waited: &waited[..founders],
         at_hand: &at_hand[..founders],

@@ -31,6 +31,7 @@ mod quorum;
 mod resource;
 mod ricart_agrawala;
 mod roll;
+mod token_ring;
 mod tokens;
 
 pub use carvalho_roucairol::CarvalhoRoucairol;
@@ -43,6 +44,7 @@ pub use quorum::Quorums;
 pub use resource::Guard;
 pub use ricart_agrawala::RicartAgrawala;
 pub use roll::{Roll, Standing};
+pub use token_ring::TokenRing;
 
 /// What an application may ask of a lock. A process has at most one request outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -255,6 +257,11 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
         None
     }
 
+    /// The latest epoch that this process has heard of, where the algorithm begins epochs of its own.
+    fn epoch_seen(&self) -> Epoch {
+        Epoch::FIRST
+    }
+
     /// Whether messages travel for ever although nobody wants anything.
     fn is_restless(_config: &Self::Config) -> bool {
         false
@@ -299,6 +306,8 @@ pub enum Load {
 pub struct Tally<'a> {
     /// How hard the processes pressed.
     pub load: Load,
+    /// How many locks there were; the entries are those into all of them.
+    pub locks: u64,
     /// Entries of each process, in the order of the members.
     pub entries: &'a [u64],
     /// How many of them were not granted in direct answer to their own request: the lock was taken.

@@ -11,7 +11,7 @@ mod common;
 use common::world::World;
 use common::{Plan, configure, every_setting, run, world};
 use conclave_algorithms::election::{self, Election};
-use conclave_algorithms::mutex::{Load, Locks, Mutex, Properties, Request};
+use conclave_algorithms::mutex::{Epoch, Load, Locks, Mutex, Properties, Request};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Named, NamedConfig};
 use conclave_core::{Incarnation, Input, Members, NodeId, Protocol};
@@ -57,7 +57,11 @@ fn forge(value: &mut Value, numbers: &mut impl Iterator<Item = u64>) {
         }
         Value::String(text) => {
             if let Some(other) = numbers.next() {
-                *text = format!("lock-{other}");
+                let creator = NodeId(other as u32 % 8);
+                *text = match text.parse::<Epoch>() {
+                    Ok(_) => Epoch { number: other, creator }.to_string(),
+                    Err(_) => format!("lock-{other}"),
+                };
             }
         }
         Value::Array(values) => values.iter_mut().for_each(|value| forge(value, numbers)),

@@ -53,7 +53,7 @@
 //! **Caveats**: entries follow the ring and not the order of the requests. The time that a process spends inside is not
 //! bounded, so that nobody can tell a lost token from one in use by waiting. With `handoff=acked` and delays above the
 //! bound two processes can be inside; the fence of the older epoch then protects the resource, and a process that
-//! learns of the new epoch is told that it has lost the lock. A parked ring sends a lost `Want` only once.
+//! learns of the new epoch is told that it has lost the lock. A `Want` that is lost is not sent again.
 
 #[cfg(test)]
 mod tests;

@@ -341,7 +341,7 @@ mod failures {
             ring.revive(1, &config, LIFE.next());
             ring.request(1, Request::Acquire);
             assert!(!ring.process(1).has_token());
-            assert_eq!(ring.entered(), []);
+            assert!(ring.entered().is_empty());
         }
     }
 
@@ -529,7 +529,7 @@ mod trials {
                 ring: World::new(members, &config, judge),
                 config,
                 dice: Dice(seed),
-                fifo: seed % 2 == 0,
+                fifo: seed.is_multiple_of(2),
                 left: vec![3; n as usize],
                 lives: vec![Incarnation::FIRST; n as usize],
                 reports: Vec::new(),
@@ -771,8 +771,8 @@ mod trials {
         }
     }
 
-    /// Timers that run out too early bypass the living. Two may then be inside, but there is one token of the latest epoch,
-    /// the resource tells old fences from new ones, and everyone is served in the end.
+    /// Timers that run out too early bypass the living. Two may then be inside, but there is one token of the latest
+    /// epoch, the resource tells old fences from new ones, and everyone is served in the end.
     #[test]
     fn wrong_bypasses_are_mended() {
         let (mut lost, mut refused) = (0, 0);

@@ -8,7 +8,7 @@ use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::Setup;
 
 /// Every algorithm in every safe setting that changes its messages.
-pub const VARIANTS: [(&str, &[(&str, &str)]); 14] = [
+pub const VARIANTS: [(&str, &[(&str, &str)]); 15] = [
     ("central", &[("variant", "silent")]),
     ("central", &[("variant", "denied")]),
     ("central", &[("variant", "queued")]),
@@ -22,6 +22,7 @@ pub const VARIANTS: [(&str, &[(&str, &str)]); 14] = [
     ("maekawa", &[("variant", "eager")]),
     ("majority", &[]),
     ("majority", &[("mode", "backoff")]),
+    ("token-ring", &[]),
     ("token-ring", &[("idle", "park")]),
 ];
 

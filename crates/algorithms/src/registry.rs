@@ -51,6 +51,7 @@ registry! {
         mutex::Majority,
         mutex::RicartAgrawalaToken,
         mutex::SuzukiKasami,
+        mutex::TokenRing,
     }
     election {
         election::Bully,

@@ -28,7 +28,7 @@ impl Visitor for Shifts {
             let Some(config) = configure::<A>(&given, None, &members) else { continue };
             for seed in 0..40 {
                 let load = if seed % 2 == 0 { Load::Open } else { Load::Saturated };
-                let plan = Plan { cancel_one_in: 6, ..Plan::new(seed, load, A::ABOUT.channels) };
+                let plan = Plan { cancel_one_in: 6, ..Plan::of::<A>(&config, seed, load) };
                 let mut run = Run::new(world::<A>(&members, &config), plan);
                 for _ in 0..seed {
                     run.step();

@@ -11,7 +11,7 @@ mod common;
 use common::world::World;
 use common::{Plan, configure, every_setting, run, world};
 use conclave_algorithms::election::{self, Election};
-use conclave_algorithms::mutex::{Load, Locks, Mutex, Properties, Request};
+use conclave_algorithms::mutex::{Epoch, Load, Locks, Mutex, Properties, Request};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Named, NamedConfig};
 use conclave_core::{Incarnation, Input, Members, NodeId, Protocol};
@@ -57,7 +57,11 @@ fn forge(value: &mut Value, numbers: &mut impl Iterator<Item = u64>) {
         }
         Value::String(text) => {
             if let Some(other) = numbers.next() {
-                *text = format!("lock-{other}");
+                let creator = NodeId(other as u32 % 8);
+                *text = match text.parse::<Epoch>() {
+                    Ok(_) => Epoch { number: other, creator }.to_string(),
+                    Err(_) => format!("lock-{other}"),
+                };
             }
         }
         Value::Array(values) => values.iter_mut().for_each(|value| forge(value, numbers)),
@@ -164,12 +168,12 @@ impl Visitor for Siege<'_> {
 
     fn mutex<A: Mutex>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
-        let plan = Plan { cancel_one_in: 4, ..Plan::new(1, Load::Saturated, A::ABOUT.channels) };
         let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
         for mutant in twins {
             for given in every_setting(&A::ABOUT) {
                 let Some(config) = configure::<A>(&given, mutant, &members) else { continue };
                 let honest = configure::<A>(&given, None, &three).expect("three fit everything");
+                let plan = Plan { cancel_one_in: 4, ..Plan::of::<A>(&honest, 1, Load::Saturated) };
                 let samples = samples(world::<A>(&three, &honest), plan);
                 let world = besiege(
                     World::<A>::numbered(self.n, &config),
@@ -209,8 +213,8 @@ impl Visitor for NamedSiege<'_> {
 
     fn mutex<A: Mutex>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
-        let plan = Plan { locks: 2, ..Plan::new(1, Load::Saturated, A::ABOUT.channels) };
         let honest = configure::<A>(&[], None, &three).expect("the defaults fit");
+        let plan = Plan { locks: 2, ..Plan::of::<A>(&honest, 1, Load::Saturated) };
         let judge = Properties::new::<A>(&honest, &three, 2, None);
         let samples = samples(World::<Named<A>, _>::new(three, &NamedConfig::new(honest), judge), plan);
         let config = configure::<A>(&[], None, &members).expect("the defaults fit");

@@ -13,7 +13,7 @@ use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
 use conclave_core::Members;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "central",
     "lamport",
     "ricart-agrawala",
@@ -22,6 +22,7 @@ const NAMES: [&str; 14] = [
     "majority",
     "ricart-agrawala-token",
     "suzuki-kasami",
+    "token-ring",
     "bully",
     "chang-roberts",
     "ring-active-list",

@@ -9,7 +9,7 @@ use conclave_algorithms::Channels;
 use conclave_algorithms::mutex::Load;
 use conclave_core::{Members, NodeId};
 use conclave_sim::Starter;
-use conclave_sim::faults::{Crash, Detector, Partition, Pause};
+use conclave_sim::faults::{Change, Crash, Detector, Partition, Pause};
 use conclave_sim::rng::Chance;
 use conclave_sim::span::{Span, parse_time};
 use conclave_trace::{Axis, Stamps};
@@ -86,6 +86,12 @@ pub struct SimArgs {
     /// How many locks there are, each run by its own instance.
     #[arg(long, value_name = "K", default_value = "1", value_parser = parse_locks, allow_hyphen_values = true, help_heading = GROUP)]
     pub locks: usize,
+    /// A process that is not there from the beginning joins (repeatable); only where the group can change.
+    #[arg(long, value_name = "NODE@T", allow_hyphen_values = true, help_heading = GROUP)]
+    pub join: Vec<Change>,
+    /// A process leaves for good, after the entry that it waits for or is in (repeatable); only where the group can change.
+    #[arg(long, value_name = "NODE@T", allow_hyphen_values = true, help_heading = GROUP)]
+    pub leave: Vec<Change>,
 
     /// Entries of each process into each lock [default: 3; 1 if there are more than 100 processes].
     #[arg(long, value_name = "K", value_parser = parse_entries, allow_hyphen_values = true, help_heading = LOAD)]
@@ -99,7 +105,8 @@ pub struct SimArgs {
     /// How hard the processes press: one request at a time, at random times, or all of them always.
     #[arg(long, value_enum, default_value = "saturated", help_heading = LOAD)]
     pub load: LoadArg,
-    /// Pause between an exit and the next request [default: 0; random if the load is open].
+    /// Pause between an exit and the next request [default: 0; random if the load is open, or light and idle messages
+    /// travel for ever].
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, help_heading = LOAD)]
     pub think: Option<Span>,
     /// How long a process stays inside [default: the longest delay].
@@ -147,7 +154,11 @@ pub struct SimArgs {
     /// losing them.
     #[arg(long, value_name = "1,2/3@T..T[:hold]", allow_hyphen_values = true, help_heading = FAULTS)]
     pub partition: Vec<Partition>,
-    /// What processes are told of crashes: none, perfect, late:SPAN or wrong:SPAN [default: none; perfect in elections].
+    /// The token that is on its way at T, or else the next that is sent, is lost (repeatable); only where there is one.
+    #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true, help_heading = FAULTS)]
+    pub lose_token: Vec<u64>,
+    /// What processes are told of crashes: none, perfect, late:SPAN or wrong:SPAN [default: perfect if anybody crashes,
+    /// and in elections; else none].
     #[arg(long, value_name = "DETECTOR", allow_hyphen_values = true, help_heading = FAULTS)]
     pub detector: Option<Detector>,
     /// When faults that happen by chance stop.

@@ -78,7 +78,8 @@ fn check_family(about: &About, given: &Given) -> Result<(), Failure> {
     }
 }
 
-const LOCK_OPTIONS: &[&str] = &["--locks", "--entries", "--load", "--think", "--hold"];
+const LOCK_OPTIONS: &[&str] =
+    &["--locks", "--entries", "--load", "--think", "--hold", "--join", "--leave", "--lose-token"];
 const ELECTION_OPTIONS: &[&str] = &["--start", "--retire"];
 
 fn check_settings(args: &SimArgs) -> Result<(), Failure> {
@@ -98,24 +99,32 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
         crashes: args.crash.clone(),
         pauses: args.pause.clone(),
         partitions: args.partition.clone(),
-        // An election is held because somebody noticed; rings pass over whom the detector names.
+        lost_tokens: args.lose_token.clone(),
+        joins: args.join.clone(),
+        leaves: args.leave.clone(),
         detector: args.detector.unwrap_or(match about.family {
-            Family::Mutex => Detector::None,
-            Family::Election => Detector::After(Span::Constant(0)),
+            Family::Mutex if args.crash.is_empty() => Detector::None,
+            // Where nobody is told of a crash nothing can be done about it. An election is held because somebody
+            // noticed; rings pass over whom the detector names.
+            Family::Mutex | Family::Election => Detector::After(Span::Constant(0)),
         }),
         until: args.faults_until,
     };
-    if let Some((process, fault)) = stranger(&faults, members) {
-        return Err(not_a_member(process, &fault, members));
+    if let Some(why) = faults.contradiction(members) {
+        return Err(Failure::new(why));
+    }
+    let usual = Plan::new(members.clone());
+    let everyone = Plan { faults: faults.clone(), ..usual.clone() }.everyone();
+    if let Some((process, fault)) = stranger(&faults, &everyone) {
+        return Err(not_a_member(process, &fault, &everyone));
     }
     let place =
-        |id: NodeId, link: String| members.position(id).ok_or_else(|| not_a_member(id, &link, members));
+        |id: NodeId, link: String| everyone.position(id).ok_or_else(|| not_a_member(id, &link, &everyone));
     let links = args.link.iter().map(|link| {
         let text = format!("{}>{}={}", link.from.0, link.to.0, link.delay);
         Ok((place(link.from, text.clone())?, place(link.to, text)?, link.delay))
     });
     let links = links.collect::<Result<_, Failure>>()?;
-    let usual = Plan::new(members.clone());
     let mut starts = Vec::new();
     for call in &args.start {
         if let Starter::One(id) = call.who {
@@ -170,7 +179,7 @@ fn check_size(about: &About, plan: &Plan) -> Result<(), Failure> {
     const MOST_TRAVELLING: u64 = 1 << 27;
     const MOST_USERS: u64 = 20_000_000;
     const MOST_ENTRIES: u64 = 1_000_000_000_000;
-    let n = plan.members.len();
+    let n = plan.members.len() + plan.faults.joins.len();
     let users = n as u64 * plan.locks as u64;
     if users > MOST_USERS {
         let locks = plan.locks;
@@ -262,7 +271,7 @@ impl Job<'_> {
             page += &drawn(trace, self.output().diagram);
             page.push('\n');
         }
-        page += &Sheet::of(report, &self.setup.nodes);
+        page += &Sheet::of(report, &self.plan.everyone());
         page.push('\n');
         page += &judged(&report.properties, &report.not_promised);
         page += &format!("\n  {}\n", format!("digest {}", report.trace_digest).dimmed());
@@ -277,6 +286,7 @@ impl Job<'_> {
         let (about, plan) = (self.about, &self.plan);
         let n = plan.members.len();
         let mut facts = vec![format!("{} process{}", grouped(n as u64), if n == 1 { "" } else { "es" })];
+        facts.extend(comings_and_goings(plan));
         match about.family {
             Family::Mutex => facts.extend(demand(plan)),
             Family::Election => facts.push(format!("started by {}", starters(plan))),
@@ -414,6 +424,17 @@ impl Job<'_> {
     }
 }
 
+/// Who joins and who leaves, in words.
+fn comings_and_goings(plan: &Plan) -> Vec<String> {
+    let faults = &plan.faults;
+    let [joins, leaves] = [&faults.joins, &faults.leaves].map(|changes| {
+        let names: Vec<_> = changes.iter().map(|change| change.process.to_string()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    });
+    let joins = joins.map(|names| format!("{names} joining"));
+    joins.into_iter().chain(leaves.map(|names| format!("{names} leaving"))).collect()
+}
+
 /// How hard the processes press, in words.
 fn demand(plan: &Plan) -> Vec<String> {
     let mut facts = Vec::new();
@@ -481,7 +502,7 @@ fn verdict(outcome: &Outcome) -> Verdict {
 fn draws(output: &OutputArgs, about: &About, plan: &Plan) -> bool {
     const FEW_PROCESSES: usize = 8;
     const FEW_ENTRIES: u64 = 12;
-    let n = plan.members.len();
+    let n = plan.members.len() + plan.faults.joins.len();
     let few = match about.family {
         Family::Mutex => n as u64 * plan.locks as u64 * plan.entries <= FEW_ENTRIES,
         Family::Election => true,

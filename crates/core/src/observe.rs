@@ -72,6 +72,8 @@ pub enum Disturbance {
     Pause(Process),
     /// It goes on.
     Resume(Process),
+    /// A process that was not there from the beginning comes up; it is yet to handle [`Input::Start`].
+    Join(Process),
     /// Messages between some processes are lost or held, as the text says: `"1,2/3"`.
     Cut(alloc::string::String),
     /// A cut is over.

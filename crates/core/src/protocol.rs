@@ -104,7 +104,7 @@ pub enum Input<P: Protocol> {
 pub struct Boot<'a, P: Protocol> {
     /// Its own name.
     pub id: NodeId,
-    /// All processes, itself among them.
+    /// All processes, itself among them; a process that is not among them is a newcomer, and has to be let in.
     pub members: &'a Members,
     /// The settings of the algorithm.
     pub config: &'a P::Config,

@@ -3,15 +3,14 @@
 //! Ricart–Agrawala, n = 10, saturated: every process asks again as soon as it is out. The simulator runs with properties,
 //! metrics and digest on. Elements are messages, so the rates can be compared.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_algorithms::mutex::RicartAgrawala;
 use conclave_algorithms::{Algorithm, Settings};
-use conclave_core::{Members, NodeId};
+use conclave_core::Members;
 use conclave_sim::span::Span;
 use conclave_sim::{Plan, simulate};
-use conclave_trace::Header;
+use conclave_trace::Setup;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 mod bare;
@@ -32,15 +31,7 @@ fn simulated(record: bool, seed: u64) -> f64 {
         hold: Some(Span::Constant(1_000)),
         ..Plan::new(members)
     };
-    let header = Header {
-        algorithm: RicartAgrawala::ABOUT.name.into(),
-        nodes: (1..=N).map(NodeId).collect(),
-        settings: BTreeMap::new(),
-        mutant: None,
-        channels: "any".into(),
-        locks: 1,
-        seed: Some(seed),
-    };
+    let header = Setup::numbered(RicartAgrawala::ABOUT.name, N).to_header("any");
     let outcome = simulate::<RicartAgrawala>(&config, &plan, header, record);
     assert!(outcome.report.all_held() && outcome.report.messages == MESSAGES);
     outcome.report.wall_seconds

@@ -113,7 +113,9 @@ impl<P: Protocol> Observer<P> for Digest {
     fn disturb(&mut self, at: &Moment, what: &Disturbance) {
         self.mix(at.time);
         match what {
-            Disturbance::Pause(process) | Disturbance::Resume(process) => self.add(u64::from(process.place)),
+            Disturbance::Pause(process) | Disturbance::Resume(process) | Disturbance::Join(process) => {
+                self.add(u64::from(process.place));
+            }
             Disturbance::Cut(cut) | Disturbance::Mend(cut) => cut.hash(self),
         }
     }

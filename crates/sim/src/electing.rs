@@ -43,6 +43,8 @@ pub fn simulate<A: Election>(config: &A::Config, plan: &Plan, mut header: Header
     let judge = Properties::<A>::new(config, &plan.members);
     let cast = Cast::<Electing<A>> {
         members: plan.members.clone(),
+        newcomers: Vec::new(),
+        restless: false,
         config: config.clone(),
         fifo,
         judge,

@@ -1,6 +1,7 @@
 //! What a driver must know of a family of algorithms to talk to them, to judge them and to write down what they say.
 
 use core::marker::PhantomData;
+use std::collections::BTreeSet;
 
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Locks, Mutex};
@@ -8,7 +9,7 @@ use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{
     Algorithm, Arena, Channels, Judge, Named, NamedConfig, Recovering, SettingError, Settings, recovers,
 };
-use conclave_core::{Members, Protocol};
+use conclave_core::{Members, NodeId, Protocol};
 use conclave_trace::{Header, Setup};
 
 use crate::script::PlayError;
@@ -28,10 +29,22 @@ pub trait Family {
 
     /// An event as traces write it.
     fn told(event: &EventOf<Self>) -> Told;
+
+    /// Whether a process that says so has left, and does nothing any more.
+    fn has_left(_event: &EventOf<Self>) -> bool {
+        false
+    }
+
+    /// Whether a message carries a token.
+    fn carries_token(_message: &MessageOf<Self>) -> bool {
+        false
+    }
 }
 
 /// The requests of a family.
 pub type RequestOf<F> = <<F as Family>::Protocol as Protocol>::Request;
+/// The messages of a family.
+pub type MessageOf<F> = <<F as Family>::Protocol as Protocol>::Message;
 /// The events of a family.
 pub type EventOf<F> = <<F as Family>::Protocol as Protocol>::Event;
 
@@ -94,6 +107,14 @@ impl<L: Locks> Family for Locking<L> {
             }
         }
     }
+
+    fn has_left(event: &L::Event) -> bool {
+        matches!(L::told(event), (_, mutex::Event::Left))
+    }
+
+    fn carries_token(message: &L::Message) -> bool {
+        L::token_in(message).is_some()
+    }
 }
 
 fn lock_word(request: mutex::Request) -> &'static str {
@@ -148,8 +169,12 @@ pub(crate) fn timer_word<T: core::fmt::Debug>(timer: &T) -> String {
 
 /// Everything that a stage for an algorithm needs.
 pub struct Cast<F: Family> {
-    /// Who plays.
+    /// Who plays from the beginning.
     pub members: Members,
+    /// Who may join later.
+    pub newcomers: Vec<NodeId>,
+    /// Whether messages travel for ever although nobody wants anything.
+    pub restless: bool,
     /// The settings of the algorithm.
     pub config: <F::Protocol as Protocol>::Config,
     /// Whether channels keep their order.
@@ -166,6 +191,8 @@ impl<F: Family> Cast<F> {
     pub fn again(&self) -> Self {
         Self {
             members: self.members.clone(),
+            newcomers: self.newcomers.clone(),
+            restless: self.restless,
             config: self.config.clone(),
             fifo: self.fifo,
             judge: self.judge.clone(),
@@ -183,18 +210,50 @@ pub trait WithCast {
     fn with<F: Family>(self, cast: Cast<F>) -> Self::Output;
 }
 
-/// Finds the algorithm of a setup and hands over the cast for it.
+/// Finds the algorithm of a setup and hands over the cast for it, in which these may join.
 ///
 /// # Errors
 /// If there is no such algorithm, or it cannot be set up so.
-pub fn cast<W: WithCast>(setup: &Setup, user: W) -> Result<W::Output, PlayError> {
-    let found = registry::visit(&setup.algorithm, Caster { setup, user });
+pub fn cast<W: WithCast>(setup: &Setup, newcomers: &[NodeId], user: W) -> Result<W::Output, PlayError> {
+    let found = registry::visit(&setup.algorithm, Caster { setup, newcomers, user });
     Ok(found.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
 }
 
 struct Caster<'a, W> {
     setup: &'a Setup,
+    newcomers: &'a [NodeId],
     user: W,
+}
+
+impl<W> Caster<'_, W> {
+    /// Who may join, each named once and none of them there already.
+    fn newcomers(&self, changes_group: bool) -> Result<Vec<NodeId>, SettingError> {
+        let unfit = |why: String| Err(SettingError::Unfit(why));
+        if self.newcomers.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !changes_group {
+            return unfit(format!("{} lets nobody join or leave", self.setup.algorithm));
+        }
+        let there: BTreeSet<NodeId> = self.setup.nodes.iter().copied().collect();
+        if let Some(process) = self.newcomers.iter().find(|process| there.contains(process)) {
+            return unfit(format!("{process} is one of the processes already and cannot join"));
+        }
+        let mut seen = BTreeSet::new();
+        Ok(self.newcomers.iter().copied().filter(|process| seen.insert(*process)).collect())
+    }
+
+    fn one_lock<A: Mutex>(&self) -> Result<Cast<Locking<A>>, SettingError> {
+        let newcomers = self.newcomers(A::CHANGES_GROUP && self.setup.locks == 1)?;
+        let (members, config, mut header) = prepare::<A>(self.setup)?;
+        header.nodes.extend(&newcomers);
+        header.newcomers.clone_from(&newcomers);
+        let fifo = header.channels == Channels::Fifo.name();
+        let restless = A::is_restless(&config);
+        let judge = mutex::Properties::new::<A>(&config, &members, self.setup.locks, None);
+        let judge = judge.with_newcomers(&newcomers);
+        Ok(Cast { members, newcomers, restless, config, fifo, judge, header })
+    }
 }
 
 impl<W: WithCast> Visitor for Caster<'_, W> {
@@ -204,34 +263,30 @@ impl<W: WithCast> Visitor for Caster<'_, W> {
         let locks = self.setup.locks;
         let members = Members::listed(self.setup.nodes.clone());
         if recovers::<A>(&settings_of::<A>(self.setup)?, &members) {
-            let cast = one_lock::<Recovering<A>>(self.setup)?;
+            let cast = self.one_lock::<Recovering<A>>()?;
             return if locks == 1 { Ok(self.user.with(cast)) } else { Err(one_lock_only()) };
         }
-        let cast = one_lock::<A>(self.setup)?;
+        let cast = self.one_lock::<A>()?;
         if locks == 1 {
             return Ok(self.user.with(cast));
         }
-        let Cast { members, config, fifo, judge, header } = cast;
+        let Cast { members, newcomers, restless, config, fifo, judge, header } = cast;
         let config = NamedConfig::new(config);
-        Ok(self.user.with(Cast::<Locking<Named<A>>> { members, config, fifo, judge, header }))
+        let cast = Cast::<Locking<Named<A>>> { members, newcomers, restless, config, fifo, judge, header };
+        Ok(self.user.with(cast))
     }
 
     fn election<A: Election>(self) -> Self::Output {
         if self.setup.locks > 1 {
             return Err(SettingError::Unfit("an election has no locks".into()));
         }
+        let newcomers = self.newcomers(false)?;
         let (members, config, header) = prepare::<A>(self.setup)?;
         let fifo = header.channels == Channels::Fifo.name();
         let judge = election::Properties::new(&config, &members);
-        Ok(self.user.with(Cast::<Electing<A>> { members, config, fifo, judge, header }))
+        let restless = false;
+        Ok(self.user.with(Cast::<Electing<A>> { members, newcomers, restless, config, fifo, judge, header }))
     }
-}
-
-fn one_lock<A: Mutex>(setup: &Setup) -> Result<Cast<Locking<A>>, SettingError> {
-    let (members, config, header) = prepare::<A>(setup)?;
-    let fifo = header.channels == Channels::Fifo.name();
-    let judge = mutex::Properties::new::<A>(&config, &members, setup.locks, None);
-    Ok(Cast { members, config, fifo, judge, header })
 }
 
 /// Why several locks do not recover: each of them would hold elections of its own.

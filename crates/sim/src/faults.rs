@@ -8,7 +8,7 @@ use conclave_core::{Members, NodeId, NodeSet};
 use crate::rng::Chance;
 use crate::span::{Span, parse_time, show_time};
 
-/// Everything that shall go wrong in a run.
+/// Everything that shall go wrong in a run, and who comes and goes.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// How likely a message is lost.
@@ -21,6 +21,12 @@ pub struct Faults {
     pub pauses: Vec<Pause>,
     /// Partitions of the network.
     pub partitions: Vec<Partition>,
+    /// When the next token that travels is lost.
+    pub lost_tokens: Vec<u64>,
+    /// Who joins the group.
+    pub joins: Vec<Change>,
+    /// Who leaves it.
+    pub leaves: Vec<Change>,
     /// What the processes are told about each other's crashes.
     pub detector: Detector,
     /// When the faults that happen by chance stop; if not given, when the run comes to rest.
@@ -32,13 +38,27 @@ impl Faults {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let chances = self.loss.is_possible() || self.duplicate.is_possible() || self.detector.is_wrong();
-        !chances && self.crashes.is_empty() && self.pauses.is_empty() && self.partitions.is_empty()
+        let planned = self.crashes.len() + self.pauses.len() + self.partitions.len() + self.lost_tokens.len();
+        !chances && planned == 0 && !self.changes_group()
+    }
+
+    /// Whether anybody joins or leaves.
+    #[must_use]
+    pub fn changes_group(&self) -> bool {
+        !self.joins.is_empty() || !self.leaves.is_empty()
+    }
+
+    /// Who joins, in the order of the list.
+    #[must_use]
+    pub fn newcomers(&self) -> Vec<NodeId> {
+        self.joins.iter().map(|join| join.process).collect()
     }
 
     /// Whether there is anything that a group could recover from.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
-        !self.crashes.is_empty() || self.detector.is_wrong()
+        let failures = !self.crashes.is_empty() || !self.lost_tokens.is_empty() || self.detector.is_wrong();
+        failures || self.changes_group()
     }
 
     /// Every process named by a fault, with the fault as it was written.
@@ -48,8 +68,46 @@ impl Faults {
         let sides = self.partitions.iter().flat_map(|cut| {
             cut.sides.iter().flat_map(NodeSet::iter).map(|process| (process, cut.to_string()))
         });
-        crashes.chain(pauses).chain(sides)
+        let changes =
+            self.joins.iter().chain(&self.leaves).map(|change| (change.process, change.to_string()));
+        crashes.chain(pauses).chain(sides).chain(changes)
     }
+
+    /// What cannot be in a group that begins with these members, as a sentence: who joins must not be there before,
+    /// and nothing can happen to it before.
+    #[must_use]
+    pub fn contradiction(&self, members: &Members) -> Option<String> {
+        let twice = |changes: &[Change], verb: &str| {
+            let mut seen = NodeSet::new();
+            let again = changes.iter().find(|change| !seen.insert(change.process))?;
+            Some(format!("process {} {verb} twice", again.process.0))
+        };
+        let member = self.joins.iter().find(|join| members.contains(join.process));
+        if let Some(join) = member {
+            return Some(format!(
+                "process {} in '{join}' is one of the processes already; only a newcomer can join",
+                join.process.0
+            ));
+        }
+        let crashes = self.crashes.iter().map(|crash| (crash.process, crash.at, crash.to_string()));
+        let pauses = self.pauses.iter().map(|pause| (pause.process, pause.from, pause.to_string()));
+        let leaves = self.leaves.iter().map(|leave| (leave.process, leave.at, leave.to_string()));
+        let early = crashes.chain(pauses).chain(leaves).find_map(|(process, at, text)| {
+            let join = self.joins.iter().find(|join| join.process == process && at <= join.at)?;
+            let when = show_time(join.at);
+            Some(format!("process {} in '{text}' is not there yet: it joins at {when}", process.0))
+        });
+        twice(&self.joins, "joins").or_else(|| twice(&self.leaves, "leaves")).or(early)
+    }
+}
+
+/// A process joins the group, or leaves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Who.
+    pub process: NodeId,
+    /// When.
+    pub at: u64,
 }
 
 /// A process crashes and, perhaps, starts anew.
@@ -182,6 +240,24 @@ impl Display for Crash {
     }
 }
 
+/// `6@100`.
+impl FromStr for Change {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: String| format!("'{text}' does not say who and when ({why}); write NODE@T");
+        let (process, at) = text.split_once('@').ok_or_else(|| wrong("it has no @".into()))?;
+        let process = parse_process(process).map_err(wrong)?;
+        Ok(Self { process, at: parse_time(at).map_err(wrong)? })
+    }
+}
+
+impl Display for Change {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}@{}", self.process.0, show_time(self.at))
+    }
+}
+
 /// `3@100..200`.
 impl FromStr for Pause {
     type Err = String;
@@ -299,6 +375,7 @@ mod tests {
         for text in ["3@100", "3@100..200", "3@1..2s:amnesia"] {
             assert_eq!(text.parse::<Crash>().unwrap().to_string(), text);
         }
+        assert_eq!("p6@1.5".parse::<Change>().unwrap().to_string(), "6@1.5");
         assert_eq!("p3@1..2".parse::<Pause>().unwrap().to_string(), "3@1..2");
         for text in ["1,2/3@100..200", "1>2,3@0..5:hold", "1/2/3@1..2"] {
             assert_eq!(text.parse::<Partition>().unwrap().to_string(), text);
@@ -310,11 +387,38 @@ mod tests {
         for wrong in ["", "3", "@5", "3@", "x@5", "3@5..", "3@9..5", "3@5:amnesia", "3@5..6:forget", "-1@5"] {
             assert!(wrong.parse::<Crash>().is_err(), "{wrong}");
         }
+        for wrong in ["", "6", "@5", "6@", "6@x", "x@6", "6@5..6"] {
+            assert!(wrong.parse::<Change>().is_err(), "{wrong}");
+        }
         for wrong in ["", "1/2", "1@1..2", "1,1/2@1..2", "1/@1..2", "1/2@5", "1/2@5..5", "1/2@1..2:x"] {
             assert!(wrong.parse::<Partition>().is_err(), "{wrong}");
         }
         for wrong in ["", "late", "late:", "wrong:0", "sometimes"] {
             assert!(wrong.parse::<Detector>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_joins_was_not_there_before() {
+        let changes = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect::<Vec<Change>>();
+        let faults = |joins, leaves, crash: &[&str]| Faults {
+            joins: changes(joins),
+            leaves: changes(leaves),
+            crashes: crash.iter().map(|text| text.parse().unwrap()).collect(),
+            ..Faults::default()
+        };
+        let members = Members::numbered(3);
+        let why = |faults: Faults| faults.contradiction(&members);
+        assert_eq!(why(faults(&["4@5", "5@5"], &["1@2", "4@9"], &["4@6", "1@1"])), None);
+        for (faults, sentence) in [
+            (faults(&["2@5"], &[], &[]), "process 2 in '2@5' is one of the processes already"),
+            (faults(&["4@5", "4@6"], &[], &[]), "process 4 joins twice"),
+            (faults(&[], &["1@5", "1@6"], &[]), "process 1 leaves twice"),
+            (faults(&["4@5"], &["4@5"], &[]), "process 4 in '4@5' is not there yet: it joins at 5"),
+            (faults(&["4@5"], &[], &["4@3..9"]), "process 4 in '4@3..9' is not there yet"),
+        ] {
+            let found = why(faults).expect(sentence);
+            assert!(found.starts_with(sentence), "{found}");
         }
     }
 

@@ -16,6 +16,7 @@ pub mod family;
 pub mod faults;
 mod locking;
 pub mod metrics;
+pub mod outages;
 mod plan;
 mod queue;
 pub mod recorder;
@@ -32,7 +33,9 @@ pub mod world;
 
 pub use locking::simulate;
 pub use plan::{Plan, Starter};
-pub use report::{ElectionReport, FormulaReport, LockReport, Part, Property, Report, Summary, load_word};
+pub use report::{
+    ElectionReport, FormulaReport, LockReport, OutageReport, Part, Property, Report, Summary, load_word,
+};
 pub use run::{Outcome, expected_messages, simulate_setup};
 pub use script::{Difference, PlayError, Played, commands_of, play};
 pub use shrink::shrink;

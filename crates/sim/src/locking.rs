@@ -1,13 +1,14 @@
 //! Runs of mutual exclusion.
 
 use conclave_algorithms::mutex::{Locks, Mutex, Properties, Tally};
-use conclave_algorithms::{Channels, Named, NamedConfig, is_twin_of_recovery};
+use conclave_algorithms::{Channels, Named, NamedConfig, SettingError, is_twin_of_recovery};
 use conclave_trace::{Header, Setup};
 
 use crate::family::{Cast, Locking};
 use crate::metrics::EntryTimes;
+use crate::outages::Outages;
 use crate::plan::Plan;
-use crate::report::{Facts, LockReport, MOST_LISTED, Part, PerUnit};
+use crate::report::{Facts, LockReport, MOST_LISTED, OutageReport, Part, PerUnit};
 use crate::run::{Outcome, drive};
 use crate::workload::Entries;
 
@@ -42,11 +43,34 @@ pub(crate) fn completed(setup: &Setup, plan: &Plan) -> Setup {
     setup
 }
 
+/// Whether the algorithm can be run so: nobody can join a group that lets nobody in, and where there is no token, none
+/// can be lost.
+pub(crate) fn check<A: Mutex>(plan: &Plan) -> Result<(), SettingError> {
+    let (name, faults) = (A::ABOUT.name, &plan.faults);
+    let why = if faults.changes_group() && !A::CHANGES_GROUP {
+        format!("{name} lets nobody join or leave")
+    } else if faults.changes_group() && plan.locks > 1 {
+        "processes join and leave a single lock only".into()
+    } else if !faults.lost_tokens.is_empty() && !A::MOVES_TOKEN {
+        format!("{name} moves no token, so none can be lost")
+    } else {
+        return faults.contradiction(&plan.members).map_or(Ok(()), |why| Err(SettingError::Unfit(why)));
+    };
+    Err(SettingError::Unfit(why))
+}
+
 /// About how many messages a run takes.
 pub(crate) fn expected_messages<A: Mutex>(config: &A::Config, plan: &Plan) -> u64 {
     let n = plan.members.len();
     let entries = vec![plan.entries * plan.locks as u64; n];
-    let tally = Tally { load: plan.load, entries: &entries, waited: &vec![0; n], at_hand: &vec![0; n] };
+    let nobody = vec![0; n];
+    let tally = Tally {
+        load: plan.load,
+        locks: plan.locks as u64,
+        entries: &entries,
+        waited: &nobody,
+        at_hand: &nobody,
+    };
     A::formula(config, &plan.members, &tally).low
 }
 
@@ -60,24 +84,38 @@ fn run<A: Mutex, L: Locks>(
     let fifo = plan.channels.unwrap_or(A::ABOUT.channels) == Channels::Fifo;
     header.channels = if fifo { Channels::Fifo } else { Channels::Any }.name().into();
     header.locks = plan.locks;
-    let n = plan.members.len();
+    let newcomers = plan.faults.newcomers();
+    let founders = plan.members.len();
+    let n = founders + newcomers.len();
+    let restless = A::is_restless(config);
     let max_delay = plan.network(fifo).max_delay();
     let judge = Properties::new::<A>(config, &plan.members, plan.locks, max_delay);
     let cast = Cast::<Locking<L>> {
         members: plan.members.clone(),
+        judge: judge.with_newcomers(&newcomers),
+        newcomers,
+        restless,
         config: locks,
         fifo,
-        judge,
         header: header.clone(),
     };
-    let workload = Entries::new(n, plan.locks, plan.entries, plan.load, plan.think(), plan.hold());
-    let finished = drive(cast, plan, workload, EntryTimes::new(n, plan.locks), record);
+    let workload = Entries::new(n, plan.locks, plan.entries, plan.load, plan.think(restless), plan.hold());
+    let workload = workload.joined_by(founders);
+    let metrics = (EntryTimes::new(n, plan.locks), Outages::new(n, plan.locks));
+    let finished = drive(cast, plan, workload, metrics, record);
 
-    let (judge, times) = (&finished.judge, &finished.metrics);
+    let (judge, (times, outages)) = (&finished.judge, &finished.metrics);
     let (entries, waited, at_hand) = (judge.entries(), judge.waited(), judge.at_hand());
-    let tally = Tally { load: plan.load, entries: &entries, waited: &waited, at_hand: &at_hand };
+    let total: u64 = entries.iter().sum();
+    // A formula knows of the members; who joined is not in it, and it is not compared then.
+    let tally = Tally {
+        load: plan.load,
+        locks: plan.locks as u64,
+        entries: &entries[..founders],
+        waited: &waited[..founders],
+        at_hand: &at_hand[..founders],
+    };
     let formula = A::formula(config, &plan.members, &tally);
-    let total = tally.total();
     let mean_delay = plan.delay.mean() as f64;
     let hops = times.sync_delay.mean().filter(|_| mean_delay > 0.0 && plan.links.is_empty());
     let seconds = finished.virtual_time as f64 / 1e6;
@@ -93,8 +131,10 @@ fn run<A: Mutex, L: Locks>(
         sync_delay_hops: hops.map(|mean| round(mean / mean_delay)),
         response: times.response.into(),
         max_overtaking: judge.max_overtaking(),
-        refused_by_fence: judge.refused_entries(),
         throughput: (seconds > 0.0).then(|| round(total as f64 / seconds)),
+        refused_by_fence: judge.refused_entries(),
+        outages: outages.faults().into_iter().map(OutageReport::from).collect(),
+        disturbed: !plan.faults.is_empty(),
     };
     let comparable = total > 0 && plan.faults.is_empty();
     let judgements = judge.judgements();

@@ -7,11 +7,12 @@ use conclave_core::{Members, NodeId};
 use crate::faults::Faults;
 use crate::span::Span;
 use crate::timed::Network;
+use crate::world::with_newcomers;
 
 /// What shall be simulated.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who takes part.
+    /// Who takes part from the beginning.
     pub members: Members,
     /// Where all chance comes from.
     pub seed: u64,
@@ -28,13 +29,13 @@ pub struct Plan {
     pub hold: Option<Span>,
     /// How long messages travel.
     pub delay: Span,
-    /// Other delays for single links, by places: from, to.
+    /// Other delays for single links, by places in [`everyone`](Self::everyone): from, to.
     pub links: Vec<(usize, usize, Span)>,
     /// Another channel order than the algorithm asks for.
     pub channels: Option<Channels>,
     /// The longest delay that the processes may rely on, where the delays themselves have no bound.
     pub t_trans: Option<u64>,
-    /// What goes wrong.
+    /// What goes wrong, and who comes and goes.
     pub faults: Faults,
     /// When to give up, where the default does not suit.
     pub patience: Option<u64>,
@@ -96,17 +97,26 @@ impl Plan {
         self.hold.unwrap_or(Span::Constant(self.longest_delay()))
     }
 
-    pub(crate) fn think(&self) -> Span {
-        let crowd = self.longest_delay().saturating_mul(4 * self.members.len() as u64);
+    /// Where messages travel for ever, a request alone comes at any moment of their round: else it would always find
+    /// them where the last exit left them.
+    pub(crate) fn think(&self, restless: bool) -> Span {
+        let round = self.longest_delay().saturating_mul(self.members.len() as u64);
         self.think.unwrap_or(match self.load {
-            Load::Open => Span::Exponential(crowd),
+            Load::Open => Span::Exponential(round.saturating_mul(4)),
+            Load::Light if restless => Span::Uniform(0, round),
             Load::Light | Load::Saturated => Span::Constant(0),
         })
     }
 
+    /// Everyone who ever takes part: who is there from the beginning, then who joins.
+    #[must_use]
+    pub fn everyone(&self) -> Members {
+        with_newcomers(&self.members, &self.faults.newcomers())
+    }
+
     /// Long enough for everyone to enter many times over.
     pub(crate) fn patience(&self) -> u64 {
-        let turn = self.longest_delay() + self.hold().mean() + self.think().mean();
+        let turn = self.longest_delay() + self.hold().mean() + self.think(false).mean();
         self.patience.unwrap_or_else(|| turn.saturating_mul(200 + 20 * self.members.len() as u64))
     }
 

@@ -44,7 +44,18 @@ impl Due {
     #[inline(always)]
     #[must_use]
     pub fn is_message(self) -> bool {
-        (self.0 >> 78) as u8 & 3 == Class::Message as u8
+        self.class() == Class::Message as u8
+    }
+
+    /// Whether it is a fault.
+    #[must_use]
+    pub fn is_fault(self) -> bool {
+        self.class() == Class::Fault as u8
+    }
+
+    #[inline(always)]
+    fn class(self) -> u8 {
+        (self.0 >> 78) as u8 & 3
     }
 
     /// The same thing at a later time, in the same place among its equals.
@@ -128,6 +139,19 @@ impl Queue {
         if self.others.is_empty() { self.today.pop() } else { self.pop_either() }
     }
 
+    /// Takes out a message before its time, wherever it is. This looks through everything.
+    pub fn forget_message(&mut self, what: u32) {
+        let stays = |due: Due| !(due.is_message() && due.what() == what);
+        self.today.retain(|due| stays(*due));
+        for (slot, day) in self.days.iter_mut().enumerate().filter(|(_, day)| !day.is_empty()) {
+            day.retain(|due| stays(*due));
+            if day.is_empty() {
+                self.busy &= !(1 << slot);
+            }
+        }
+        self.others.retain(|Reverse(due)| stays(*due));
+    }
+
     fn pop_either(&mut self) -> Option<Due> {
         let Reverse(other) = *self.others.peek()?;
         match self.today.last() {
@@ -185,11 +209,18 @@ mod tests {
         fn a_calendar_is_a_sorted_list(
             horizon in 1u64..5_000,
             steps in prop::collection::vec(prop::option::weighted(0.6, (0u64..20_000, 0u8..3)), 1..300),
+            forgotten in prop::collection::btree_set(0usize..300, 0..20),
         ) {
             let mut queue = Queue::new(horizon);
             let mut sorted = std::collections::BTreeSet::new();
             let (mut now, mut arrivals) = (0, 0u32);
-            for step in steps {
+            for (turn, step) in steps.into_iter().enumerate() {
+                // Something is taken out before its time, if it is a message.
+                if forgotten.contains(&turn) && arrivals > 0 {
+                    let what = (turn as u32).wrapping_mul(7) % arrivals;
+                    queue.forget_message(what);
+                    sorted.retain(|(_, class, known)| *known != what || *class != Class::Message);
+                }
                 match step {
                     Some((ahead, class)) => {
                         let class = [Class::Fault, Class::Message, Class::Later][class as usize];

@@ -50,6 +50,7 @@ enum Raw<P: Protocol> {
     Reject(NodeId, &'static str),
     Crash,
     Restart(Incarnation, bool),
+    Join,
     Pause,
     Resume,
     Cut(String),
@@ -152,6 +153,7 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
         let (process, what) = match what {
             Disturbance::Pause(process) => (process.index(), Raw::Pause),
             Disturbance::Resume(process) => (process.index(), Raw::Resume),
+            Disturbance::Join(process) => (process.index(), Raw::Join),
             Disturbance::Cut(cut) => (NONE as usize, Raw::Cut(cut.clone())),
             Disturbance::Mend(cut) => (NONE as usize, Raw::Mend(cut.clone())),
         };
@@ -237,6 +239,7 @@ impl Export<'_> {
             Raw::Reject(peer, why) => What::Reject { peer: *peer, why: (*why).to_string() },
             Raw::Crash => What::Crash,
             Raw::Restart(life, durable) => What::Restart { life: life.0, durable: *durable },
+            Raw::Join => What::Join,
             Raw::Pause => What::Pause,
             Raw::Resume => What::Resume,
             Raw::Cut(cut) => What::Partition { cut: cut.clone() },

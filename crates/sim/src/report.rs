@@ -6,11 +6,12 @@ use conclave_algorithms::mutex::Load;
 use conclave_algorithms::{Finding, Formula, Judgement};
 use conclave_core::NodeId;
 use conclave_trace::Header;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::family::Family;
 use crate::locking::round;
 use crate::metrics::Timed;
+use crate::outages::{Fault, Outage};
 use crate::plan::Plan;
 use crate::run::Finished;
 use crate::timed::Rest;
@@ -103,11 +104,43 @@ pub struct LockReport {
     pub response: Summary,
     /// The most entries by others that a known request had to see.
     pub max_overtaking: u64,
-    /// Entries of which the resource refused a write, because their fence was old.
-    pub refused_by_fence: u64,
     /// Entries per second of virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<f64>,
+    /// Entries whose fence was old: the resource refused what they wrote.
+    pub refused_by_fence: u64,
+    /// What disturbed the run, and how long nobody could enter because of it.
+    pub outages: Vec<OutageReport>,
+    /// Whether anything could go wrong, or anybody come or go.
+    #[serde(skip)]
+    pub disturbed: bool,
+}
+
+/// A fault, and how long nobody entered after it although somebody waited.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OutageReport {
+    /// What happened.
+    pub fault: String,
+    /// When, in milliseconds.
+    pub at: f64,
+    /// How long nobody entered: milliseconds, or `none`, or `never` if nobody entered again.
+    #[serde(serialize_with = "milliseconds_or_word")]
+    pub outage: Outage,
+}
+
+impl From<Fault> for OutageReport {
+    fn from(fault: Fault) -> Self {
+        Self { fault: fault.text, at: fault.at as f64 / 1e3, outage: fault.outage }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn milliseconds_or_word<S: Serializer>(outage: &Outage, serializer: S) -> Result<S::Ok, S::Error> {
+    match outage {
+        Outage::None => serializer.serialize_str("none"),
+        Outage::Lasted(span) => serializer.serialize_f64(*span as f64 / 1e3),
+        Outage::Never => serializer.serialize_str("never"),
+    }
 }
 
 /// What is reported of elections.

@@ -50,6 +50,7 @@ pub fn expected_messages(setup: &Setup, plan: &Plan) -> Result<u64, PlayError> {
 
         fn mutex<A: Mutex>(self) -> Self::Output {
             let Self(setup, plan) = self;
+            locking::check::<A>(plan)?;
             let config = A::configure(&settings_of::<A>(setup)?, &plan.members)?;
             Ok(locking::expected_messages::<A>(&config, plan))
         }
@@ -81,9 +82,11 @@ impl Visitor for Starter<'_> {
             if self.plan.locks > 1 {
                 return Err(one_lock_only());
             }
+            locking::check::<Recovering<A>>(self.plan)?;
             let config = Recovering::<A>::configure(&settings, &self.plan.members)?;
             return Ok(locking::simulate_one::<Recovering<A>>(&config, self.plan, header, self.record));
         }
+        locking::check::<A>(self.plan)?;
         let config = A::configure(&settings, &self.plan.members)?;
         Ok(locking::simulate::<A>(&config, self.plan, header, self.record))
     }
@@ -117,12 +120,16 @@ pub(crate) fn drive<F: Family, W: Workload<F::Protocol>, M: Observer<F::Protocol
     metrics: M,
     record: bool,
 ) -> Finished<F, M> {
-    let Cast { members, config, fifo, judge, mut header } = cast;
+    let Cast { members, newcomers, restless, config, fifo, judge, mut header } = cast;
     header.seed = Some(plan.seed);
-    header.nodes = members.iter().collect();
-    let traffic = Traffic::new(members.len());
+    header.nodes = members.iter().chain(newcomers.iter().copied()).collect();
+    header.newcomers.clone_from(&newcomers);
+    let traffic = Traffic::new(header.nodes.len());
     let scene = Scene::<F::Protocol> {
         members,
+        newcomers,
+        restless,
+        carries_token: F::carries_token,
         config,
         timing: Timing {
             transmission: core::time::Duration::from_micros(plan.longest_delay()),

@@ -3,7 +3,9 @@
 use core::marker::PhantomData;
 
 use conclave_algorithms::{Judge, Judgement, SettingError, Violation};
-use conclave_core::{Incarnation, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit};
+use conclave_core::{
+    Disturbance, Incarnation, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
+};
 use conclave_trace::{Carry, Command, Header, Record, Script, Trace, What, Which, message_text};
 
 use crate::family::{Cast, EventOf, Family, WithCast, cast};
@@ -64,7 +66,7 @@ pub enum PlayError {
 /// If the script asks for what does not exist, or a command is not possible at its place.
 pub fn play(script: &Script) -> Result<Played, PlayError> {
     let Some(setup) = script.setup() else { return Err(PlayError::NoRun) };
-    cast(setup, Player(script))?
+    cast(setup, &script.newcomers(), Player(script))?
 }
 
 struct Player<'a>(&'a Script);
@@ -94,7 +96,7 @@ fn perform<F: Family>(
             lines.append(&mut stage.observer().1.lines);
             if let Command::Show(process) = command {
                 let index =
-                    stage.world().members().position(*process).expect("the parser knows the processes");
+                    stage.world().members().position(*process).expect("the stage knows the processes");
                 lines.push(format!("{:?}", stage.world().state(index)));
             }
             if let Some(violation) = stage.judge().violation().filter(|_| !told) {
@@ -179,6 +181,13 @@ impl<F: Family> Observer<F::Protocol> for Narrator<F> {
         let with = if durable { "with" } else { "without" };
         self.lines.push(format!("{} is up again, {life}, {with} what it saved", process.id));
     }
+
+    fn disturb(&mut self, _at: &Moment, what: &Disturbance) {
+        // No command brings the others about.
+        if let Disturbance::Join(process) = what {
+            self.lines.push(format!("{} joins", process.id));
+        }
+    }
 }
 
 /// The commands that repeat a recorded run.
@@ -203,6 +212,7 @@ pub fn commands_of(trace: &Trace) -> Vec<Command> {
             What::Timer { timer } => Command::Timer { process, timer: timer.clone() },
             What::Crash => Command::Crash(process),
             What::Restart { durable, .. } => Command::Restart { process, amnesia: !durable },
+            What::Join => Command::Join(process),
             What::Suspect { peer } => Command::Suspect { process, peer: *peer },
             What::Trust { peer } => Command::Trust { process, peer: *peer },
             What::Start

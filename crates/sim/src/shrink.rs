@@ -6,7 +6,7 @@
 
 use conclave_algorithms::{Judge, Synchrony, registry};
 use conclave_core::Members;
-use conclave_trace::{Block, Command, Script, Setup};
+use conclave_trace::{Block, Command, Script, Setup, newcomers};
 
 use crate::family::{Cast, Family, WithCast, cast};
 use crate::faults::Faults;
@@ -34,7 +34,7 @@ pub fn shrink(setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
     let commands = commands_of(outcome.trace.as_ref()?);
     let thorough = about.synchrony == Synchrony::Asynchronous;
     let shrinker = Shrinker { setup: &setup, property, thorough, effort: EFFORT, commands: &commands };
-    let shortened = cast(&setup, shrinker).ok()??;
+    let shortened = cast(&setup, &newcomers(&commands), shrinker).ok()??;
     Some(write(&setup, shortened, property))
 }
 
@@ -49,7 +49,7 @@ fn smaller(plan: &Plan, setup: &Setup, property: &str) -> Option<(Setup, Outcome
         let same = outcome.violation.as_ref().is_some_and(|violation| violation.property == property);
         // The run may have put the members in an order of its own.
         if let Some(trace) = &outcome.trace {
-            setup.nodes.clone_from(&trace.header.nodes);
+            setup.nodes = Setup::from_header(&trace.header).nodes;
         }
         same.then_some((setup, outcome))
     };

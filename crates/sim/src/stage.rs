@@ -8,8 +8,8 @@ use conclave_algorithms::{Ending, Judge};
 use conclave_core::{After, Input, Message, Moment, NodeId, Observer, Process, Protocol, Timing, Transit};
 use conclave_trace::{Carry, Command, Which};
 
-use crate::family::{Cast, Family, timer_word};
-use crate::world::{Fate, Host, World};
+use crate::family::{Cast, EventOf, Family, MessageOf, timer_word};
+use crate::world::{Fate, Host, Presence, World};
 
 /// Virtual time between two commands, so that a drawing has room.
 const TICK: u64 = 1_000;
@@ -17,19 +17,25 @@ const TICK: u64 = 1_000;
 /// A world driven by hand, with the properties of its family and whoever else watches.
 pub struct Stage<F: Family, R> {
     world: World<F::Protocol>,
-    hand: Hand<F::Protocol>,
+    hand: Hand<F>,
     watch: (F::Judge, R),
     started: bool,
+    /// Whether messages travel for ever although nobody wants anything.
+    restless: bool,
 }
 
 /// Keeps what is on its way until somebody says what becomes of it.
-struct Hand<P: Protocol> {
+struct Hand<F: Family> {
     fifo: bool,
     channels: BTreeMap<(usize, usize), Channel>,
-    timers: Vec<Vec<P::Timer>>,
+    timers: Vec<Vec<TimerOf<F>>>,
     /// The number of the message that is being copied.
     copying: Option<u64>,
+    /// Who has just left.
+    left: Vec<usize>,
 }
+
+type TimerOf<F> = <<F as Family>::Protocol as Protocol>::Timer;
 
 /// The messages on their way from one process to another, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -49,18 +55,20 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     /// Boots the processes; they are started by the first command that is not a crash.
     #[must_use]
     pub fn new(cast: Cast<F>, observer: R) -> Self {
-        let Cast { members, config, fifo, judge, .. } = cast;
-        let n = members.len();
+        let Cast { members, newcomers, restless, config, fifo, judge, .. } = cast;
+        let n = members.len() + newcomers.len();
         Self {
-            world: World::new(members, config, Timing::default()),
+            world: World::new(members, &newcomers, config, Timing::default()),
             hand: Hand {
                 fifo,
                 channels: BTreeMap::new(),
                 timers: (0..n).map(|_| Vec::new()).collect(),
                 copying: None,
+                left: Vec::new(),
             },
             watch: (judge, observer),
             started: false,
+            restless,
         }
     }
 
@@ -101,13 +109,23 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             }
         }
         let result = self.carry_out(command);
+        self.let_go();
         self.world.time += TICK;
         result
     }
 
+    /// Who has left does nothing any more.
+    fn let_go(&mut self) {
+        for index in self.hand.left.drain(..) {
+            self.hand.timers[index].clear();
+            self.world.depart(index);
+        }
+    }
+
     fn carry_out(&mut self, command: &Command) -> Result<(), String> {
         match command {
-            Command::Run(_) | Command::Show(_) => Ok(()),
+            Command::Run(_) => Ok(()),
+            Command::Show(process) => self.find(*process).map(|_| ()),
             Command::Ask { process, request, lock } => {
                 let index = self.up(*process)?;
                 let request = F::read(request, *lock)
@@ -134,10 +152,21 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             }
             Command::Restart { process, amnesia } => {
                 let index = self.find(*process)?;
-                if self.world.is_up(index) {
-                    return Err(format!("{process} is up and cannot be restarted"));
+                match self.world.presence(index) {
+                    Presence::Down => {
+                        self.world.restart(index, !amnesia, &mut self.hand, &mut self.watch);
+                        Ok(())
+                    }
+                    Presence::Up => Err(format!("{process} is up and cannot be restarted")),
+                    Presence::Absent | Presence::Gone => Err(self.absence(index)),
                 }
-                self.world.restart(index, !amnesia, &mut self.hand, &mut self.watch);
+            }
+            Command::Join(process) => {
+                let index = self.find(*process)?;
+                if self.world.presence(index) != Presence::Absent {
+                    return Err(format!("{process} has joined before"));
+                }
+                self.world.join(index, &mut self.hand, &mut self.watch);
                 Ok(())
             }
             Command::Suspect { process, peer } => {
@@ -163,7 +192,17 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
 
     fn up(&self, process: NodeId) -> Result<usize, String> {
         let index = self.find(process)?;
-        if self.world.is_up(index) { Ok(index) } else { Err(format!("{process} is down")) }
+        if self.world.is_up(index) { Ok(index) } else { Err(self.absence(index)) }
+    }
+
+    /// Why a process cannot do anything.
+    fn absence(&self, index: usize) -> String {
+        let process = self.world.process(index).id;
+        match self.world.presence(index) {
+            Presence::Absent => format!("{process} has not joined yet"),
+            Presence::Gone => format!("{process} has left"),
+            Presence::Up | Presence::Down => format!("{process} is down"),
+        }
     }
 
     fn carry(&mut self, what: Carry, from: NodeId, to: NodeId, which: &Which) -> Result<(), String> {
@@ -231,6 +270,9 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     fn settle(&mut self) -> Result<(), String> {
         // An algorithm that never stops talking must not hang its reader.
         const ENOUGH: u64 = 1_000_000;
+        // What circulates has passed everyone several times by then.
+        let idle_enough = (4 * self.world.members().len()).max(10_000);
+        let mut idle = 0;
         for _ in 0..ENOUGH {
             let oldest = self.hand.channels.values_mut().filter(|channel| !channel.waiting.is_empty());
             let Some(channel) = oldest.min_by_key(|channel| channel.waiting[0].serial) else {
@@ -240,8 +282,18 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
                 return Ok(());
             };
             let slot = channel.waiting.remove(0).slot;
+            let receiver = self.world.transit(slot).to.index();
+            let phase = self.world.state(receiver).phase();
             self.world.deliver(slot, &mut self.hand, &mut self.watch);
+            self.let_go();
             self.world.time += TICK;
+            idle = if self.world.state(receiver).phase() == phase { idle + 1 } else { 0 };
+            if self.restless && idle == idle_enough {
+                return Err(format!(
+                    "this algorithm never settles: its messages travel for ever, and {idle} deliveries in a row \
+                     changed no phase; deliver them one by one"
+                ));
+            }
         }
         Err(format!("still not settled after {ENOUGH} deliveries"))
     }
@@ -253,9 +305,9 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     }
 }
 
-impl<P: Protocol> Hand<P> {
+impl<F: Family> Hand<F> {
     /// Takes the armed timer of this name, or says which are armed.
-    fn take_timer(&mut self, index: usize, name: &str) -> Result<P::Timer, String> {
+    fn take_timer(&mut self, index: usize, name: &str) -> Result<TimerOf<F>, String> {
         let timers = &mut self.timers[index];
         match timers.iter().position(|timer| timer_word(timer) == name) {
             Some(place) => Ok(timers.remove(place)),
@@ -265,8 +317,8 @@ impl<P: Protocol> Hand<P> {
     }
 }
 
-impl<P: Protocol> Host<P> for Hand<P> {
-    fn fate(&mut self, _from: Process, _to: Process) -> Fate {
+impl<F: Family> Host<F::Protocol> for Hand<F> {
+    fn fate(&mut self, _from: Process, _to: Process, _message: &MessageOf<F>) -> Fate {
         Fate::Carried
     }
 
@@ -280,16 +332,20 @@ impl<P: Protocol> Host<P> for Hand<P> {
         channel.waiting.insert(place, Waiting { nth, slot: transit.slot, serial: transit.serial });
     }
 
-    fn arm(&mut self, _at: &Moment, process: Process, timer: P::Timer, _after: After) {
+    fn arm(&mut self, _at: &Moment, process: Process, timer: TimerOf<F>, _after: After) {
         let timers = &mut self.timers[process.index()];
         if !timers.contains(&timer) {
             timers.push(timer);
         }
     }
 
-    fn disarm(&mut self, process: Process, timer: &P::Timer) {
+    fn disarm(&mut self, process: Process, timer: &TimerOf<F>) {
         self.timers[process.index()].retain(|armed| armed != timer);
     }
 
-    fn told(&mut self, _process: Process, _event: &P::Event) {}
+    fn told(&mut self, process: Process, event: &EventOf<F>) {
+        if F::has_left(event) {
+            self.left.push(process.index());
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! The simulator proper: a world whose messages, timers and faults happen at times drawn from a seed.
 
 use conclave_core::{
-    After, Chain, Disturbance, Incarnation, Input, Members, Moment, Observer, Process, Protocol, Timing,
-    Transit,
+    After, Chain, Disturbance, Incarnation, Input, Members, Moment, NodeId, Observer, Process, Protocol,
+    Timing, Transit,
 };
 
 use crate::channels::LastArrivals;
@@ -10,8 +10,8 @@ use crate::faults::{Crash, Detector, Faults};
 use crate::queue::{Class, Due, Queue};
 use crate::rng::Rng;
 use crate::span::Span;
-use crate::workload::{Agenda, Workload};
-use crate::world::{Fate, Host, World};
+use crate::workload::{Agenda, Item, Workload};
+use crate::world::{Fate, Host, Presence, World};
 
 /// How the network behaves.
 #[derive(Clone, Debug)]
@@ -36,10 +36,16 @@ impl Network {
 /// All that a run needs to be told but the applications.
 #[derive(Clone, Debug)]
 pub struct Scene<P: Protocol> {
-    /// Who takes part.
+    /// Who takes part from the beginning.
     pub members: Members,
+    /// Who joins later, as the faults say when; only for protocols that let newcomers in.
+    pub newcomers: Vec<NodeId>,
     /// The settings of the algorithm.
     pub config: P::Config,
+    /// Whether messages travel for ever although nobody wants anything: then the run is over with its last entry.
+    pub restless: bool,
+    /// Whether a message carries a token, for runs that lose one.
+    pub carries_token: fn(&P::Message) -> bool,
     /// What the processes may know of the network's speed.
     pub timing: Timing,
     /// How the network behaves.
@@ -64,7 +70,8 @@ pub struct Limits {
 /// How a run went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Everything that was asked for was given or is lost with its process, and nothing moves any more.
+    /// Everything that was asked for was given or is lost with its process, and nothing moves any more, or only what
+    /// always moves.
     Done,
     /// Nothing moves any more, but somebody still waits.
     Stuck,
@@ -83,6 +90,7 @@ enum Happening<P: Protocol> {
         process: usize,
         life: Incarnation,
         request: P::Request,
+        ticket: u64,
     },
     Expire {
         process: usize,
@@ -100,6 +108,9 @@ enum Happening<P: Protocol> {
     Resume(usize),
     Cut(usize),
     Mend(usize),
+    LoseToken,
+    Join(usize),
+    Leave(usize),
     /// The detector of `at` reports about `peer`.
     Down {
         at: usize,
@@ -129,7 +140,10 @@ impl<P: Protocol> Happening<P> {
             | Self::Pause { .. }
             | Self::Resume(_)
             | Self::Cut(_)
-            | Self::Mend(_) => true,
+            | Self::Mend(_)
+            | Self::LoseToken
+            | Self::Join(_)
+            | Self::Leave(_) => true,
             Self::Ask { .. } | Self::Expire { .. } | Self::Down { .. } | Self::Up { .. } | Self::Err => false,
         }
     }
@@ -140,6 +154,7 @@ pub struct Run<P: Protocol, W> {
     world: World<P>,
     clockwork: Clockwork<P, W>,
     limits: Limits,
+    restless: bool,
 }
 
 /// Everything about a run but the world: queue, network, faults, applications.
@@ -159,6 +174,9 @@ struct Clockwork<P: Protocol, W> {
     rng: Rng,
     faults: Faults,
     faulty: bool,
+    carries_token: fn(&P::Message) -> bool,
+    /// How many tokens are to be lost as soon as they are sent.
+    losses_due: usize,
     cuts: Vec<usize>,
     paused: Vec<u64>,
     timers: Vec<Vec<Armed<P::Timer>>>,
@@ -191,8 +209,9 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     /// Sets up a run; nothing has happened yet.
     #[must_use]
     pub fn new(scene: Scene<P>, workload: W) -> Self {
-        let Scene { members, config, timing, network, faults, limits, seed } = scene;
-        let n = members.len();
+        let Scene { members, newcomers, config, restless, carries_token, .. } = scene;
+        let Scene { timing, network, faults, limits, seed, .. } = scene;
+        let n = members.len() + newcomers.len();
         let clockwork = Clockwork {
             now: 0,
             queue: Queue::new(4 * network.delay.max().unwrap_or(8 * network.delay.mean())),
@@ -206,6 +225,8 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             rng: Rng::new(seed, stream::NETWORK),
             faulty: !faults.is_empty(),
             faults,
+            carries_token,
+            losses_due: 0,
             cuts: Vec::new(),
             paused: vec![0; n],
             timers: (0..n).map(|_| Vec::new()).collect(),
@@ -216,7 +237,8 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             agenda: Agenda::new(Rng::new(seed, stream::WORKLOAD)),
             last_progress: 0,
         };
-        let mut run = Self { world: World::new(members, config, timing), clockwork, limits };
+        let world = World::new(members, &newcomers, config, timing);
+        let mut run = Self { world, clockwork, limits, restless };
         run.plan_faults();
         run
     }
@@ -238,14 +260,15 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             if over || !self.clockwork.faulty {
                 return rest;
             }
-            self.calm();
+            self.calm(watch);
         }
     }
 
     fn start<O: Observer<P>>(&mut self, watch: &mut O) {
-        // Faults at time 0 come first: who is down from the beginning is never started.
+        // Faults at time 0 come first: who is down from the beginning is never started. What is said about them can wait
+        // until all are up.
         while let Some(due) = self.clockwork.queue.pop() {
-            if due.time() > 0 {
+            if due.time() > 0 || !due.is_fault() {
                 self.clockwork.queue.put_back(due);
                 break;
             }
@@ -257,19 +280,21 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             }
         }
         self.clockwork.workload.begin(&mut self.clockwork.agenda);
-        self.clockwork.enter_asks(&self.world);
+        self.clockwork.carry_out(&mut self.world);
     }
 
     fn run<O: Observer<P>>(&mut self, watch: &mut O, stop: &impl Fn(&O) -> bool) -> Rest {
+        let restless = self.restless;
         loop {
             if stop(watch) {
                 return Rest::Stopped;
             }
             let clockwork = &mut self.clockwork;
-            if self.world.travelling() == 0 && clockwork.asks == 0 {
+            if (self.world.travelling() == 0 || restless) && clockwork.asks == 0 {
                 clockwork.workload.quiet(&mut clockwork.agenda);
-                clockwork.enter_asks(&self.world);
-                let idle = clockwork.asks == 0 && clockwork.armed == 0 && clockwork.is_all_told();
+                clockwork.carry_out(&mut self.world);
+                let still = clockwork.armed == 0 || restless;
+                let idle = clockwork.asks == 0 && still && clockwork.is_all_told();
                 if idle && clockwork.workload.is_done() {
                     return Rest::Done;
                 }
@@ -311,7 +336,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             }
         }
         self.world.deliver(slot, &mut self.clockwork, watch);
-        self.clockwork.enter_asks(&self.world);
+        self.clockwork.carry_out(&mut self.world);
     }
 
     #[inline(never)]
@@ -326,7 +351,9 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         self.clockwork.planned -= usize::from(happening.is_planned());
         self.clockwork.reports -= usize::from(happening.is_report());
         match happening {
-            Happening::Ask { process, life, request } => self.ask(process, life, &request, watch),
+            Happening::Ask { process, life, request, ticket } => {
+                self.ask(process, life, &request, ticket, watch);
+            }
             Happening::Expire { process, token } => {
                 if let Some(Armed { timer, chain, .. }) = self.clockwork.expired(process, token) {
                     self.world.expire(process, timer, chain, &mut self.clockwork, watch);
@@ -349,11 +376,18 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
                 watch.disturb(&self.world.moment(), &Disturbance::Cut(cut));
             }
             Happening::Mend(index) => self.mend(index, watch),
+            Happening::LoseToken => self.lose_token(watch),
+            Happening::Join(process) => self.join(process, watch),
+            Happening::Leave(process) => {
+                let clockwork = &mut self.clockwork;
+                clockwork.last_progress = clockwork.now;
+                clockwork.workload.leave(self.world.process(process), &mut clockwork.agenda);
+            }
             Happening::Down { at, peer, life } => self.suspect(at, peer, life, watch),
             Happening::Up { at, peer, life } => self.trust(at, peer, life, watch),
             Happening::Err => self.err(),
         }
-        self.clockwork.enter_asks(&self.world);
+        self.clockwork.carry_out(&mut self.world);
     }
 
     fn ask<O: Observer<P>>(
@@ -361,16 +395,52 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         process: usize,
         life: Incarnation,
         request: &P::Request,
+        ticket: u64,
         watch: &mut O,
     ) {
         let clockwork = &mut self.clockwork;
         clockwork.asks -= 1;
-        if !self.world.is_up(process) || self.world.life(process) != life {
+        let who = self.world.process(process);
+        let is_same = self.world.is_up(process) && self.world.life(process) == life;
+        if !is_same || !clockwork.workload.stands(who, request, ticket) {
             return;
         }
         clockwork.last_progress = clockwork.now;
         self.world.input(process, Input::Request(request.clone()), clockwork, watch);
-        clockwork.workload.handled(self.world.process(process), request, &mut clockwork.agenda);
+        clockwork.workload.handled(who, request, &mut clockwork.agenda);
+    }
+
+    fn join<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
+        self.world.join(process, &mut self.clockwork, watch);
+        let who = self.world.process(process);
+        let clockwork = &mut self.clockwork;
+        clockwork.last_progress = clockwork.now;
+        clockwork.workload.joined(who, &mut clockwork.agenda);
+        self.report_who_is_down(process);
+    }
+
+    /// The detector of a process that has come up reports who is down.
+    fn report_who_is_down(&mut self, at: usize) {
+        let clockwork = &mut self.clockwork;
+        let Some(latency) = clockwork.faults.detector.latency() else { return };
+        for peer in 0..self.world.members().len() {
+            if self.world.presence(peer) == Presence::Down {
+                let when = clockwork.now + latency.draw(&mut clockwork.rng);
+                let life = self.world.life(peer);
+                clockwork.schedule(when, Class::Later, Happening::Down { at, peer, life });
+            }
+        }
+    }
+
+    /// The token that was sent first of those on their way is lost, or else the next that is sent.
+    fn lose_token<O: Observer<P>>(&mut self, watch: &mut O) {
+        match self.world.oldest(self.clockwork.carries_token) {
+            Some(slot) => {
+                self.clockwork.queue.forget_message(slot);
+                self.world.lose(slot, watch);
+            }
+            None => self.clockwork.losses_due += 1,
+        }
     }
 
     fn crash<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
@@ -381,9 +451,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         let life = self.world.life(process);
         let who = self.world.process(process);
         let clockwork = &mut self.clockwork;
-        clockwork.armed -= clockwork.timers[process].len();
-        clockwork.timers[process].clear();
-        clockwork.suspected.retain(|(at, _), _| *at != process);
+        clockwork.forget(process);
         clockwork.workload.crashed(who);
         clockwork.last_progress = clockwork.now;
         if let Some(latency) = clockwork.faults.detector.latency() {
@@ -395,7 +463,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     }
 
     fn restart<O: Observer<P>>(&mut self, process: usize, durable: bool, watch: &mut O) {
-        if self.world.is_up(process) {
+        if self.world.presence(process) != Presence::Down {
             return;
         }
         // Nobody may hear anything of the new life before the end of the old one.
@@ -409,13 +477,8 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         let clockwork = &mut self.clockwork;
         clockwork.last_progress = clockwork.now;
         clockwork.workload.restarted(who, &mut clockwork.agenda);
-        if let Some(latency) = clockwork.faults.detector.latency() {
-            for peer in (0..self.world.members().len()).filter(|peer| !self.world.is_up(*peer)) {
-                let when = clockwork.now + latency.draw(&mut clockwork.rng);
-                let life = self.world.life(peer);
-                clockwork.schedule(when, Class::Later, Happening::Down { at: process, peer, life });
-            }
-        }
+        self.report_who_is_down(process);
+        let clockwork = &mut self.clockwork;
         for at in (0..self.world.members().len()).filter(|at| *at != process) {
             let latency = clockwork.faults.detector.latency().unwrap_or(Span::Constant(0));
             let when = clockwork.now + latency.draw(&mut clockwork.rng);
@@ -431,7 +494,14 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     }
 
     fn suspect<O: Observer<P>>(&mut self, at: usize, peer: usize, life: Incarnation, watch: &mut O) {
-        let stale = self.world.life(peer) != life;
+        let is_down = match self.world.presence(peer) {
+            Presence::Down => true,
+            // A detector that errs, as long as it may.
+            Presence::Up => self.clockwork.faulty,
+            // Of who has left, everyone knows where it is.
+            Presence::Absent | Presence::Gone => false,
+        };
+        let stale = self.world.life(peer) != life || !is_down;
         if !self.world.is_up(at) || stale || self.clockwork.suspected.insert((at, peer), life) == Some(life) {
             return;
         }
@@ -468,10 +538,16 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         clockwork.schedule(next, Class::Fault, Happening::Err);
     }
 
-    /// The faults are over: all planned ones have happened, and chance has no say any more. Who is down stays down.
-    fn calm(&mut self) {
+    /// The faults are over: all planned ones have happened, and chance has no say any more. Who is down stays down; who
+    /// is up is trusted by all.
+    fn calm<O: Observer<P>>(&mut self, watch: &mut O) {
         self.clockwork.faulty = false;
         self.clockwork.last_progress = self.clockwork.now;
+        let suspected: Vec<_> = self.clockwork.suspected.keys().copied().collect();
+        for (at, peer) in suspected {
+            self.trust(at, peer, self.world.life(peer), watch);
+        }
+        self.clockwork.carry_out(&mut self.world);
     }
 
     fn plan_faults(&mut self) {
@@ -492,9 +568,23 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             plan.push((cut.from, Happening::Cut(index)));
             plan.push((cut.until, Happening::Mend(index)));
         }
-        self.clockwork.planned = plan.len();
+        plan.extend(self.clockwork.faults.lost_tokens.iter().map(|time| (*time, Happening::LoseToken)));
+        // Who comes and goes does so like any application asks: after the faults and messages of the moment.
+        let joins =
+            self.clockwork.faults.joins.iter().map(|join| (join.at, Happening::Join(place(join.process))));
+        let leaves = self
+            .clockwork
+            .faults
+            .leaves
+            .iter()
+            .map(|leave| (leave.at, Happening::Leave(place(leave.process))));
+        let changes: Vec<_> = joins.chain(leaves).collect();
+        self.clockwork.planned = plan.len() + changes.len();
         for (time, happening) in plan {
             self.clockwork.schedule(time, Class::Fault, happening);
+        }
+        for (time, happening) in changes {
+            self.clockwork.schedule(time, Class::Later, happening);
         }
         if let Detector::Wrong { every, .. } = self.clockwork.faults.detector {
             let first = every.draw(&mut self.clockwork.rng);
@@ -541,21 +631,37 @@ impl<P: Protocol, W> Clockwork<P, W> {
         Some(timers.swap_remove(place))
     }
 
-    /// Moves what the applications wrote on their agenda into the queue.
+    /// Moves what the applications wrote on their agenda into the queue, and lets go who has left.
     #[inline]
-    fn enter_asks(&mut self, world: &World<P>) {
-        if !self.agenda.asks.is_empty() {
-            self.enter_all(world);
+    fn carry_out(&mut self, world: &mut World<P>) {
+        if !self.agenda.items.is_empty() {
+            self.carry_out_all(world);
         }
     }
 
-    fn enter_all(&mut self, world: &World<P>) {
-        let mut asks = core::mem::take(&mut self.agenda.asks);
-        for (time, process, request) in asks.drain(..) {
-            self.asks += 1;
-            self.schedule(time, Class::Later, Happening::Ask { process, life: world.life(process), request });
+    fn carry_out_all(&mut self, world: &mut World<P>) {
+        let mut items = core::mem::take(&mut self.agenda.items);
+        for item in items.drain(..) {
+            match item {
+                Item::Ask { time, process, request, ticket } => {
+                    self.asks += 1;
+                    let life = world.life(process);
+                    self.schedule(time, Class::Later, Happening::Ask { process, life, request, ticket });
+                }
+                Item::Depart(process) => {
+                    world.depart(process);
+                    self.forget(process);
+                }
+            }
         }
-        self.agenda.asks = asks;
+        self.agenda.items = items;
+    }
+
+    /// A process is no longer there: its timers and its suspicions are gone.
+    fn forget(&mut self, process: usize) {
+        self.armed -= self.timers[process].len();
+        self.timers[process].clear();
+        self.suspected.retain(|(at, _), _| *at != process);
     }
 
     #[inline(always)]
@@ -571,7 +677,11 @@ impl<P: Protocol, W> Clockwork<P, W> {
         self.faulty && self.faults.until.is_none_or(|until| self.now < until)
     }
 
-    fn faulty_fate(&mut self, from: Process, to: Process) -> Fate {
+    fn faulty_fate(&mut self, from: Process, to: Process, message: &P::Message) -> Fate {
+        if self.losses_due > 0 && (self.carries_token)(message) {
+            self.losses_due -= 1;
+            return Fate::Lost;
+        }
         let lost = |index: &usize| {
             let cut = &self.faults.partitions[*index];
             !cut.hold && cut.stops(from.id, to.id)
@@ -612,8 +722,8 @@ impl<P: Protocol, W> Clockwork<P, W> {
 
 impl<P: Protocol, W: Workload<P>> Host<P> for Clockwork<P, W> {
     #[inline(always)]
-    fn fate(&mut self, from: Process, to: Process) -> Fate {
-        if self.faulty { self.faulty_fate(from, to) } else { Fate::Carried }
+    fn fate(&mut self, from: Process, to: Process, message: &P::Message) -> Fate {
+        if self.faulty { self.faulty_fate(from, to, message) } else { Fate::Carried }
     }
 
     #[inline(always)]

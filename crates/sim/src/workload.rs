@@ -12,14 +12,22 @@ pub trait Workload<P: Protocol> {
     fn begin(&mut self, agenda: &mut Agenda<P>);
     /// A process told its application something.
     fn told(&mut self, process: Process, event: &P::Event, agenda: &mut Agenda<P>);
+    /// Whether a request that was put on the agenda with this ticket is still to be made.
+    fn stands(&self, _process: Process, _request: &P::Request, _ticket: u64) -> bool {
+        true
+    }
     /// A request that was on the agenda has been handled.
     fn handled(&mut self, process: Process, request: &P::Request, agenda: &mut Agenda<P>);
-    /// No message travels and nothing is on the agenda.
+    /// Nothing is on the agenda, and no message travels, or only such as always do.
     fn quiet(&mut self, agenda: &mut Agenda<P>);
     /// A process crashed: what it asked for is gone.
     fn crashed(&mut self, process: Process);
     /// A process is up again.
     fn restarted(&mut self, process: Process, agenda: &mut Agenda<P>);
+    /// A newcomer is up.
+    fn joined(&mut self, _process: Process, _agenda: &mut Agenda<P>) {}
+    /// The application of a process shall leave the group.
+    fn leave(&mut self, _process: Process, _agenda: &mut Agenda<P>) {}
     /// Whether nothing more will be asked for and everything was given.
     fn is_done(&self) -> bool;
     /// Whether an application waits for an answer that nobody else is keeping it from.
@@ -33,19 +41,35 @@ pub struct Agenda<P: Protocol> {
     pub now: u64,
     /// The randomness of the workload; delays draw from another stream.
     pub rng: Rng,
-    pub(crate) asks: Vec<(u64, usize, P::Request)>,
+    pub(crate) items: Vec<Item<P::Request>>,
+}
+
+/// What stands on an agenda.
+#[derive(Debug)]
+pub(crate) enum Item<R> {
+    /// The application of a process asks for something.
+    Ask { time: u64, process: usize, request: R, ticket: u64 },
+    /// A process has left, and does nothing any more.
+    Depart(usize),
 }
 
 impl<P: Protocol> Agenda<P> {
     /// An empty one.
     #[must_use]
     pub fn new(rng: Rng) -> Self {
-        Self { now: 0, rng, asks: Vec::new() }
+        Self { now: 0, rng, items: Vec::new() }
     }
 
-    /// The application of the process at this place shall ask for this, so long from now.
-    pub fn ask_after(&mut self, span: u64, process: usize, request: P::Request) {
-        self.asks.push((self.now.saturating_add(span), process, request));
+    /// The application of the process at this place shall ask for this, so long from now. The ticket is shown to
+    /// [`Workload::stands`] then.
+    pub fn ask_after(&mut self, span: u64, process: usize, request: P::Request, ticket: u64) {
+        let time = self.now.saturating_add(span);
+        self.items.push(Item::Ask { time, process, request, ticket });
+    }
+
+    /// The process at this place has left: it does nothing any more.
+    pub fn depart(&mut self, process: usize) {
+        self.items.push(Item::Depart(process));
     }
 }
 
@@ -64,11 +88,27 @@ pub struct Entries {
     busy: usize,
     /// How many entries are not over yet.
     open: u64,
+    /// By process: whether it wants to leave the group.
+    leaving: Vec<Leaving>,
+    /// How many processes that are up want to leave and have not been let go.
+    leavers: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    /// It stays.
+    No,
+    /// It will ask as soon as it is neither waiting nor inside.
+    Soon,
+    /// It has asked.
+    Asked,
+    /// It has been answered.
+    Answered,
 }
 
 #[derive(Clone, Debug)]
 struct User {
-    /// Entries not asked for yet.
+    /// Entries not asked for yet. What the entry under way asks for has this number as its ticket.
     left: u64,
     /// When the next of them arrives, under an open load; it waits its turn if the user is busy then.
     arrival: u64,
@@ -85,7 +125,7 @@ enum Using {
     Waiting,
     /// Inside.
     Inside,
-    /// Its process is down.
+    /// Its process is down, or has not joined yet, or has left.
     Down,
 }
 
@@ -103,7 +143,19 @@ impl Entries {
             ready: Vec::new(),
             busy: 0,
             open: entries * (n * locks) as u64,
+            leaving: vec![Leaving::No; n],
+            leavers: 0,
         }
+    }
+
+    /// The processes from this place on are not there until they join.
+    #[must_use]
+    pub fn joined_by(mut self, first: usize) -> Self {
+        for (_, user) in self.users.iter_mut().enumerate().filter(|(place, _)| place % self.n >= first) {
+            user.state = Using::Down;
+            self.open -= user.left;
+        }
+        self
     }
 
     fn place(&self, process: usize, lock: usize) -> usize {
@@ -117,7 +169,8 @@ impl Entries {
         user.left -= 1;
         user.state = Using::Planned;
         self.busy += 1;
-        agenda.ask_after(after, place % self.n, P::ask(place / self.n, mutex::Request::Acquire));
+        let ticket = user.left;
+        agenda.ask_after(after, place % self.n, P::ask(place / self.n, mutex::Request::Acquire), ticket);
     }
 
     /// An entry is over.
@@ -126,10 +179,11 @@ impl Entries {
         self.open -= 1;
         self.busy -= 1;
         self.next(place, agenda);
+        self.maybe_ask_to_leave(place % self.n, agenda);
     }
 
     fn next<P: Locks>(&mut self, place: usize, agenda: &mut Agenda<P>) {
-        if self.users[place].left == 0 || self.users[place].state != Using::Idle {
+        if self.left(place) == 0 || self.users[place].state != Using::Idle {
             return;
         }
         let think = self.think.draw(&mut agenda.rng);
@@ -143,6 +197,56 @@ impl Entries {
                 self.ask(place, after, agenda);
             }
         }
+    }
+
+    /// How many entries a user will still ask for: none once its process wants to leave.
+    fn left(&self, place: usize) -> u64 {
+        if self.leaving[place % self.n] == Leaving::No { self.users[place].left } else { 0 }
+    }
+
+    /// The users at a process.
+    fn places(&self, process: usize) -> impl Iterator<Item = usize> + use<> {
+        (process..self.users.len()).step_by(self.n)
+    }
+
+    /// The applications of a process that has come up go on, or begin.
+    fn come_up<P: Locks>(&mut self, process: usize, agenda: &mut Agenda<P>) {
+        for place in self.places(process) {
+            self.users[place].state = Using::Idle;
+            self.open += self.left(place);
+            self.next(place, agenda);
+        }
+        self.leavers += usize::from(self.leaving[process] == Leaving::Soon);
+        self.maybe_ask_to_leave(process, agenda);
+    }
+
+    /// The applications of a process end. What was under way is lost and does not come again; the rest waits for a
+    /// restart that may never come.
+    fn go_down(&mut self, process: usize) {
+        self.ready.retain(|place| place % self.n != process);
+        for place in self.places(process) {
+            let busy = !matches!(self.users[place].state, Using::Idle | Using::Down);
+            self.busy -= usize::from(busy);
+            self.open -= self.left(place) + u64::from(busy);
+            self.users[place].state = Using::Down;
+        }
+        self.leavers -= usize::from(matches!(self.leaving[process], Leaving::Soon | Leaving::Asked));
+    }
+
+    fn maybe_ask_to_leave<P: Locks>(&mut self, process: usize, agenda: &mut Agenda<P>) {
+        let is_idle = |place: usize| self.users[place].state == Using::Idle;
+        if self.leaving[process] == Leaving::Soon && self.places(process).all(is_idle) {
+            self.leaving[process] = Leaving::Asked;
+            agenda.ask_after(0, process, P::ask(0, mutex::Request::Leave), 0);
+        }
+    }
+
+    /// A process that asked to leave has its answer.
+    fn answered(&mut self, process: usize) {
+        if matches!(self.leaving[process], Leaving::Soon | Leaving::Asked) {
+            self.leavers -= 1;
+        }
+        self.leaving[process] = Leaving::Answered;
     }
 }
 
@@ -163,16 +267,37 @@ impl<P: Locks> Workload<P> for Entries {
             mutex::Event::Granted { .. } => {
                 self.users[place].state = Using::Inside;
                 let hold = self.hold.draw(&mut agenda.rng);
-                agenda.ask_after(hold, process.index(), P::ask(lock, mutex::Request::Release));
+                let ticket = self.users[place].left;
+                agenda.ask_after(hold, process.index(), P::ask(lock, mutex::Request::Release), ticket);
             }
             // Whatever it was doing in there is void; it does not come again.
             mutex::Event::Lost { .. } if self.users[place].state == Using::Inside => {
                 self.finish(place, agenda);
             }
-            mutex::Event::Lost { .. } | mutex::Event::Left => {}
+            mutex::Event::Lost { .. } => {}
+            mutex::Event::Left => {
+                self.go_down(process.index());
+                self.leaving[process.index()] = Leaving::Answered;
+                agenda.depart(process.index());
+            }
+            // It stays, and asks for nothing more.
+            mutex::Event::Refused(mutex::Request::Leave) => self.answered(process.index()),
             mutex::Event::Refused(request) => {
                 debug_assert!(false, "{} refused {request:?} of a well-behaved application", process.id);
             }
+        }
+    }
+
+    /// An entry that was lost, or dropped because its process wants to leave, asks for nothing more: neither in its own
+    /// name nor in that of a later one.
+    fn stands(&self, process: Process, request: &P::Request, ticket: u64) -> bool {
+        let (lock, request) = P::asked(request);
+        let user = &self.users[self.place(process.index(), lock)];
+        match request {
+            mutex::Request::Acquire => user.state == Using::Planned && user.left == ticket,
+            mutex::Request::Release => user.state == Using::Inside && user.left == ticket,
+            mutex::Request::Leave => self.leaving[process.index()] == Leaving::Asked,
+            mutex::Request::Cancel => true,
         }
     }
 
@@ -198,33 +323,59 @@ impl<P: Locks> Workload<P> for Entries {
     }
 
     fn crashed(&mut self, process: Process) {
-        self.ready.retain(|place| place % self.n != process.index());
-        for user in self.users.iter_mut().skip(process.index()).step_by(self.n) {
-            // What was under way is lost and does not come again; the rest waits for a restart that may never come.
-            let busy = !matches!(user.state, Using::Idle | Using::Down);
-            self.busy -= usize::from(busy);
-            self.open -= user.left + u64::from(busy);
-            user.state = Using::Down;
+        self.go_down(process.index());
+        let leaving = &mut self.leaving[process.index()];
+        if *leaving == Leaving::Asked {
+            *leaving = Leaving::Soon;
         }
     }
 
     fn restarted(&mut self, process: Process, agenda: &mut Agenda<P>) {
-        for place in (process.index()..self.users.len()).step_by(self.n) {
-            self.users[place].state = Using::Idle;
-            self.open += self.users[place].left;
-            self.next(place, agenda);
+        self.come_up(process.index(), agenda);
+    }
+
+    fn joined(&mut self, process: Process, agenda: &mut Agenda<P>) {
+        for place in self.places(process.index()) {
+            self.users[place].arrival = agenda.now;
         }
+        self.come_up(process.index(), agenda);
+    }
+
+    fn leave(&mut self, process: Process, agenda: &mut Agenda<P>) {
+        let process = process.index();
+        if self.leaving[process] != Leaving::No {
+            return;
+        }
+        self.ready.retain(|place| place % self.n != process);
+        let mut is_up = false;
+        for place in self.places(process) {
+            let user = &mut self.users[place];
+            if user.state != Using::Down {
+                is_up = true;
+                self.open -= user.left;
+            }
+            // It was about to ask for another entry, and does not.
+            if user.state == Using::Planned {
+                user.state = Using::Idle;
+                self.open -= 1;
+                self.busy -= 1;
+            }
+        }
+        self.leaving[process] = Leaving::Soon;
+        self.leavers += usize::from(is_up);
+        self.maybe_ask_to_leave(process, agenda);
     }
 
     fn is_done(&self) -> bool {
-        self.open == 0
+        self.open == 0 && self.leavers == 0
     }
 
     fn is_waiting(&self) -> bool {
-        self.users.chunks(self.n).any(|lock| {
+        let waits = |lock: &[User]| {
             let any = |state| lock.iter().any(|user| user.state == state);
             any(Using::Waiting) && !any(Using::Inside)
-        })
+        };
+        self.users.chunks(self.n).any(waits) || self.leaving.contains(&Leaving::Asked)
     }
 }
 
@@ -245,7 +396,7 @@ impl<R> Calls<R> {
 impl<P: Protocol> Workload<P> for Calls<P::Request> {
     fn begin(&mut self, agenda: &mut Agenda<P>) {
         for (time, process, request) in self.calls.drain(..) {
-            agenda.ask_after(time, process, request);
+            agenda.ask_after(time, process, request, 0);
         }
     }
 

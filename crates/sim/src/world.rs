@@ -5,14 +5,14 @@
 //! ([`crate::stage`]).
 
 use conclave_core::{
-    After, Boot, Chain, Effect, Effects, Incarnation, Input, Members, Moment, NodeId, Observer, Process,
-    Protocol, Timing, Transit,
+    After, Boot, Chain, Disturbance, Effect, Effects, Incarnation, Input, Members, Moment, NodeId, Observer,
+    Process, Protocol, Timing, Transit,
 };
 
 /// What a world needs from whoever drives it.
 pub trait Host<P: Protocol> {
     /// What shall become of a message that is being sent.
-    fn fate(&mut self, from: Process, to: Process) -> Fate;
+    fn fate(&mut self, from: Process, to: Process, message: &P::Message) -> Fate;
     /// A message is on its way: deliver it some time.
     fn carry(&mut self, transit: &Transit);
     /// A timer was armed; it replaces one of the same name.
@@ -34,10 +34,23 @@ pub enum Fate {
     Doubled,
 }
 
+/// Whether a process is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It has not joined yet.
+    Absent,
+    /// It is up.
+    Up,
+    /// It has crashed, and may come back.
+    Down,
+    /// It has left for good.
+    Gone,
+}
+
 /// What a world keeps for a process.
 #[derive(Clone, Debug)]
 struct Cell<P: Protocol> {
-    up: bool,
+    presence: Presence,
     life: Incarnation,
     durable: Option<P::Durable>,
 }
@@ -45,6 +58,9 @@ struct Cell<P: Protocol> {
 /// All processes and all messages on their way.
 #[derive(Clone, Debug)]
 pub struct World<P: Protocol> {
+    /// Who is there from the beginning: all that a process is told of when it is booted.
+    founders: Members,
+    /// Everyone, newcomers last.
     members: Members,
     ids: Vec<NodeId>,
     config: P::Config,
@@ -59,17 +75,26 @@ pub struct World<P: Protocol> {
 
 impl<P: Protocol> World<P> {
     /// Boots every process; none has been started yet.
+    ///
+    /// Newcomers take part once they have joined. Only protocols that let them in may be given any.
+    ///
+    /// # Panics
+    /// If a newcomer is among the founders.
     #[must_use]
-    pub fn new(members: Members, config: P::Config, timing: Timing) -> Self {
+    pub fn new(founders: Members, newcomers: &[NodeId], config: P::Config, timing: Timing) -> Self {
         let life = Incarnation::FIRST;
-        let boot = |id| P::boot(Boot { id, members: &members, config: &config, timing, life, saved: None });
+        let members = with_newcomers(&founders, newcomers);
+        let boot = |id| P::boot(Boot { id, members: &founders, config: &config, timing, life, saved: None });
         let states = members.iter().map(boot).collect();
-        let cells = vec![Cell { up: true, life, durable: None }; members.len()];
+        let mut cells = vec![Cell { presence: Presence::Up, life, durable: None }; members.len()];
+        for cell in &mut cells[founders.len()..] {
+            cell.presence = Presence::Absent;
+        }
         let ids = members.iter().collect();
-        Self { states, cells, members, ids, config, timing, post: Post::new(), time: 0, step: 0 }
+        Self { states, cells, founders, members, ids, config, timing, post: Post::new(), time: 0, step: 0 }
     }
 
-    /// All processes.
+    /// All processes: who is there from the beginning, and after them who joins, whether they have done so or not.
     #[must_use]
     pub fn members(&self) -> &Members {
         &self.members
@@ -92,7 +117,13 @@ impl<P: Protocol> World<P> {
     #[inline]
     #[must_use]
     pub fn is_up(&self, index: usize) -> bool {
-        self.cells[index].up
+        self.cells[index].presence == Presence::Up
+    }
+
+    /// Whether a process is there.
+    #[must_use]
+    pub fn presence(&self, index: usize) -> Presence {
+        self.cells[index].presence
     }
 
     /// Which life a process is in.
@@ -175,11 +206,18 @@ impl<P: Protocol> World<P> {
         let transit = head.transit(slot);
         let at = Moment { time: self.time, step: self.step, chain: head.chain };
         let cell = &self.cells[transit.to.index()];
-        if !cell.up || cell.life != head.life {
+        if cell.presence != Presence::Up || cell.life != head.life {
             return watch.drop(&at, &transit, &message);
         }
         watch.deliver(&at, &transit, &message);
         self.handle(at, transit.to.index(), Input::Receive { from: transit.from.id, message }, host, watch);
+    }
+
+    /// The message that was sent first of those on their way that are of this sort.
+    pub fn oldest(&self, is_of_sort: impl Fn(&P::Message) -> bool) -> Option<u32> {
+        let travelling = self.post.letters.iter().zip(0..);
+        let wanted = travelling.filter(|((_, message), _)| message.as_ref().is_some_and(&is_of_sort));
+        wanted.min_by_key(|((head, _), _)| head.serial).map(|(_, slot)| slot)
     }
 
     /// Loses a message.
@@ -201,8 +239,23 @@ impl<P: Protocol> World<P> {
     ///
     /// Its host forgets its timers.
     pub fn crash(&mut self, index: usize, watch: &mut impl Observer<P>) {
-        self.cells[index].up = false;
+        self.cells[index].presence = Presence::Down;
         watch.crash(&self.moment(), self.process(index));
+    }
+
+    /// A process that has left does nothing any more. It has told so itself: nobody is told again.
+    ///
+    /// Its host forgets its timers.
+    pub fn depart(&mut self, index: usize) {
+        self.cells[index].presence = Presence::Gone;
+    }
+
+    /// A newcomer comes up and asks to be let in.
+    pub fn join(&mut self, index: usize, host: &mut impl Host<P>, watch: &mut impl Observer<P>) {
+        debug_assert!(self.cells[index].presence == Presence::Absent, "a process joins once");
+        self.cells[index].presence = Presence::Up;
+        watch.disturb(&self.moment(), &Disturbance::Join(self.process(index)));
+        self.input(index, Input::Start, host, watch);
     }
 
     /// A crashed process starts anew, with what it saved or without.
@@ -219,10 +272,10 @@ impl<P: Protocol> World<P> {
             cell.durable = None;
         }
         cell.life = cell.life.next();
-        cell.up = true;
+        cell.presence = Presence::Up;
         self.states[index] = P::boot(Boot {
             id: process.id,
-            members: &self.members,
+            members: &self.founders,
             config: &self.config,
             timing: self.timing,
             life: cell.life,
@@ -244,7 +297,7 @@ impl<P: Protocol> World<P> {
     ) {
         let process = self.process(index);
         let state = &mut self.states[index];
-        debug_assert!(self.cells[index].up, "a process that is down handles nothing");
+        debug_assert!(self.cells[index].presence == Presence::Up, "a process that is down handles nothing");
         watch.input(&at, process, &input);
         let (members, cells, post) = (&self.members, &mut self.cells, &mut self.post);
         state.handle(
@@ -254,6 +307,14 @@ impl<P: Protocol> World<P> {
         watch.handled(&at, process, state);
         self.step += 1;
     }
+}
+
+/// Everyone who ever takes part: newcomers come last.
+pub(crate) fn with_newcomers(founders: &Members, newcomers: &[NodeId]) -> Members {
+    if newcomers.is_empty() {
+        return founders.clone();
+    }
+    Members::listed(founders.iter().chain(newcomers.iter().copied()).collect::<Vec<_>>())
 }
 
 /// Carries out the effects of one process while it handles one input.
@@ -307,7 +368,7 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Outbox<'_, P, H, W> {
         let to = Process::new(to, index);
         let chain = Chain { root: self.at.chain.root, hops: self.at.chain.hops + 1 };
         let head = Head { from, to, serial: 0, chain, life: self.cells[index].life };
-        match self.host.fate(from, to) {
+        match self.host.fate(from, to, &message) {
             Fate::Carried => {
                 let transit = self.post.put(head, message);
                 self.watch.send(self.at, &transit, self.post.message(transit.slot));

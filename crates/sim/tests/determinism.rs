@@ -22,6 +22,7 @@ fn eventful(n: u32, seed: u64) -> Plan {
             partitions: vec!["1/3@100..150:hold".parse().unwrap(), "1,2>3@160..170".parse().unwrap()],
             detector: "wrong:50".parse().unwrap(),
             until: Some(400_000),
+            ..Faults::default()
         },
         ..plan(n, Load::Open, seed)
     }

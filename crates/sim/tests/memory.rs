@@ -23,6 +23,7 @@ fn nothing_is_allocated_per_message() {
         "carvalho-roucairol",
         "ricart-agrawala-token",
         "suzuki-kasami",
+        "token-ring",
     ] {
         let measured = |entries| {
             let mut plan = plan(10, Load::Saturated, 1);

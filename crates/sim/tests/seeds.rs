@@ -48,6 +48,7 @@ fn a_thousand_seeds_break_no_promise() {
         ("ricart-agrawala-token", "ME5-HB"),
         ("suzuki-kasami", "ME5-FCFS"),
         ("suzuki-kasami", "ME5-HB"),
+        ("token-ring", "ME5-FCFS"),
     ];
     for order in not_promised {
         assert!(broken.contains_key(&order), "{order:?} was never seen broken; seen: {broken:?}");

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_core::{Band, NodeId};
 
 use crate::text::{columns, cut, milliseconds, one_line};
-use crate::words::{band, event_text, named, of_lock, phase_after};
+use crate::words::{band, event_text, is_farewell, named, of_lock, phase_after};
 use crate::{Record, Trace, What};
 
 /// How a diagram shall look.
@@ -42,7 +42,8 @@ impl Default for DiagramOptions {
 pub fn diagram(trace: &Trace, options: &DiagramOptions) -> String {
     let pen = Pen::new(trace, options);
     let mut lines = vec![pen.head()];
-    let mut state: BTreeMap<NodeId, State> = BTreeMap::new();
+    let absent = |process: &NodeId| (*process, State { is_absent: true, ..QUIET });
+    let mut state: BTreeMap<NodeId, State> = trace.header.newcomers.iter().map(absent).collect();
     for moment in moments(trace) {
         for record in &moment {
             note_state(record, &mut state);
@@ -59,22 +60,27 @@ struct State {
     band: Band,
     is_down: bool,
     is_paused: bool,
+    /// It has not joined yet, or it has left.
+    is_absent: bool,
 }
 
-const QUIET: State = State { band: Band::Quiet, is_down: false, is_paused: false };
+const QUIET: State = State { band: Band::Quiet, is_down: false, is_paused: false, is_absent: false };
 
 fn note_state(record: &Record, state: &mut BTreeMap<NodeId, State>) {
     let Some(process) = record.process.filter(|_| record.what.is_lived()) else { return };
     let state = state.entry(process).or_insert(QUIET);
     match record.what {
         What::Crash => *state = State { is_down: true, ..QUIET },
-        What::Restart { .. } => *state = QUIET,
+        What::Restart { .. } | What::Join => *state = QUIET,
         What::Pause => state.is_paused = true,
         What::Resume => state.is_paused = false,
         _ => {}
     }
     if let Some(phase) = phase_after(record) {
         state.band = band(phase);
+    }
+    if is_farewell(record) {
+        *state = State { is_absent: true, ..QUIET };
     }
 }
 
@@ -162,6 +168,7 @@ impl<'a> Pen<'a> {
 
     fn lane(&self, state: State) -> String {
         let (sign, colour) = match state {
+            State { is_absent: true, .. } => (" ", "90"),
             State { is_down: true, .. } => (self.sign("✗", "x"), "31"),
             State { is_paused: true, .. } => (self.sign("‖", "="), "90"),
             State { band: Band::Waiting, .. } => (self.sign("○", "o"), "33"),
@@ -190,6 +197,7 @@ impl<'a> Pen<'a> {
             What::Restart { life, durable: false } => {
                 format!("{who} restart with nothing saved, life {life}")
             }
+            What::Join => format!("{who} joins"),
             What::Pause => format!("{who} pause"),
             What::Resume => format!("{who} resume"),
             What::Suspect { peer } => format!("{who} suspects {peer}"),

@@ -261,8 +261,13 @@ fn read_header(line: &str) -> Result<Header, TraceError> {
     }
     let header: Header =
         serde_json::from_value(opening).map_err(|error| TraceError::Header { why: reason(&error) })?;
+    let founders = header.nodes.len().checked_sub(header.newcomers.len());
     let why = if header.nodes.is_empty() {
         "there are no processes"
+    } else if founders.is_none_or(|founders| header.nodes[founders..] != header.newcomers) {
+        "`newcomers` are not the last of `nodes`"
+    } else if founders == Some(0) {
+        "there is nobody to join"
     } else if header.locks == 0 {
         "there are no locks"
     } else if header.locks > MOST_LOCKS || header.locks * header.nodes.len() > MOST_PAIRS {

@@ -74,6 +74,7 @@ fn write_record(record: &Record, everyone: &[NodeId], out: &mut String) {
         What::Timer { timer } => format!("timer {timer}"),
         What::Crash => "crash".to_owned(),
         What::Restart { life, .. } => format!("restart, life {life}"),
+        What::Join => "joins".to_owned(),
         What::Pause => "pause".to_owned(),
         What::Resume => "resume".to_owned(),
         What::Suspect { peer } => format!("suspects {peer}"),

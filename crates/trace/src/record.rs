@@ -22,8 +22,11 @@ pub struct Trace {
 pub struct Header {
     /// The name of the algorithm.
     pub algorithm: String,
-    /// The processes, in ring order.
+    /// The processes, in ring order; who joined later comes last.
     pub nodes: Vec<NodeId>,
+    /// Which of them are not there from the beginning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub newcomers: Vec<NodeId>,
     /// The settings of the algorithm that were given.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
@@ -81,7 +84,7 @@ pub struct Record {
 pub enum What {
     /// The process was started.
     Start,
-    /// The application asked for something: `"acquire"`, `"release"`, `"cancel"`.
+    /// The application asked for something: `"acquire"`, `"release"`, `"cancel"`, `"leave"`.
     Request {
         /// What it asked for.
         request: String,
@@ -89,7 +92,7 @@ pub enum What {
         #[serde(default)]
         lock: usize,
     },
-    /// The process told its application something: `"granted"`.
+    /// The process told its application something: `"granted"`, `"left"`.
     Event {
         /// What it told.
         event: String,
@@ -122,6 +125,8 @@ pub enum What {
         /// Whether it kept what it had saved.
         durable: bool,
     },
+    /// The process came up for the first time while the others were running, to join them; it is yet to start.
+    Join,
     /// The process stopped doing anything for a while.
     Pause,
     /// It goes on.
@@ -211,6 +216,7 @@ impl What {
             Self::Timer { .. } => "timer",
             Self::Crash => "crash",
             Self::Restart { .. } => "restart",
+            Self::Join => "join",
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Suspect { .. } => "suspect",

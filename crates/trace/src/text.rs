@@ -100,7 +100,7 @@ impl Tree {
                 fields[0].1.write_under(out);
             }
             // A stamp, a fence, a numbered request: numbers that only together name something.
-            Self::Fields(fields) if fields.len() > 1 && fields.iter().all(|(_, value)| value.is_number()) => {
+            Self::Fields(fields) if fields.len() > 1 && fields.iter().all(|(_, value)| value.is_part()) => {
                 for (place, (_, number)) in fields.iter().enumerate() {
                     if place > 0 {
                         out.push('.');
@@ -112,8 +112,14 @@ impl Tree {
         }
     }
 
-    fn is_number(&self) -> bool {
-        matches!(self, Self::Word(word) if word.bytes().all(|byte| byte.is_ascii_digit()))
+    /// A number, or one with a process behind it: `7`, `1p5`.
+    fn is_part(&self) -> bool {
+        let Self::Word(word) = self else { return false };
+        let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match word.split_once('p') {
+            None => number(word),
+            Some((before, process)) => number(before) && number(process),
+        }
     }
 }
 
@@ -270,6 +276,14 @@ mod tests {
         Empty {},
         Inside { lock: u64, inner: Box<Message>, flag: bool },
         Wrapped(Box<Message>),
+        Granted { fence: Fence },
+    }
+
+    #[derive(Serialize)]
+    struct Fence {
+        epoch: &'static str,
+        counter: u64,
+        process: u32,
     }
 
     #[test]
@@ -285,6 +299,9 @@ mod tests {
             (Message::Inside { lock: 3, inner: reply(), flag: true }, "Kind{3,Reply{7,2},true}"),
             (Message::Wrapped(reply()), "Kind{Reply{7,2}}"),
             (Message::Wrapped(Box::new(Message::Release)), "Kind{Release}"),
+            (Message::Granted { fence: Fence { epoch: "0", counter: 3, process: 1 } }, "Kind{0.3.1}"),
+            (Message::Granted { fence: Fence { epoch: "1p5", counter: 3, process: 1 } }, "Kind{1p5.3.1}"),
+            (Message::Granted { fence: Fence { epoch: "p5", counter: 3, process: 1 } }, "Kind{{p5,3,1}}"),
         ];
         for (message, expected) in cases {
             assert_eq!(message_text("Kind", &message), expected);

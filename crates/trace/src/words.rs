@@ -23,6 +23,7 @@ pub fn describe(record: &Record) -> String {
         What::Crash => format!("{who} crashes"),
         What::Restart { life, durable: true } => format!("{who} restarts, life {life}"),
         What::Restart { life, durable: false } => format!("{who} restarts with nothing saved, life {life}"),
+        What::Join => format!("{who} joins"),
         What::Pause => format!("{who} stands still"),
         What::Resume => format!("{who} goes on"),
         What::Suspect { peer } => format!("{who} suspects {peer}"),
@@ -43,6 +44,11 @@ pub(crate) fn event_text(event: &str, fence: &str) -> String {
 /// The lock that something is about; the first goes without saying.
 pub(crate) fn of_lock(lock: usize) -> String {
     if lock == 0 { String::new() } else { format!(" (lock {lock})") }
+}
+
+/// Whether its process has left the group with this record, and does nothing any more.
+pub(crate) fn is_farewell(record: &Record) -> bool {
+    matches!(&record.what, What::Event { event, .. } if event == "left")
 }
 
 /// How a phase is drawn. A trace carries only its name, and new families bring new ones: an unknown phase is drawn as

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Run, contended, disasters, random};
+use common::{Run, comings_and_goings, contended, disasters, random};
 use conclave_core::NodeId;
 use conclave_trace::{Axis, Layout, Role, Stamps, SvgOptions, Theme, What, layout, svg};
 
@@ -140,6 +140,28 @@ fn what_goes_wrong_is_drawn_and_explained() {
     for note in ["p4?", "p4 ok", "retry", "elected p2", "life 2", "rejects p1"] {
         assert!(notes.contains(&note), "{note} is missing in {notes:?}");
     }
+}
+
+#[test]
+fn who_comes_and_goes_is_drawn() {
+    let trace = comings_and_goings();
+    for options in all_options() {
+        assert_readable(&layout(&trace, &options), "comings and goings");
+        assert_well_formed(&svg(&trace, &options));
+    }
+    let layout = layout(&trace, &SvgOptions::default());
+    let legend = texts(&layout, |role| role == Role::Legend);
+    for mark in ["joins", "suspects", "trusts again", "event", "request"] {
+        assert!(legend.contains(&mark), "{mark} is missing in {legend:?}");
+    }
+    assert_eq!(texts(&layout, |role| role == Role::Title), ["group, n = 2 + 1"]);
+    assert_eq!(texts(&layout, |role| role == Role::Fence), ["0.1.1", "1p2.1.2"]);
+    let notes = texts(&layout, |role| role == Role::Note);
+    for note in ["p1?", "p1 ok", "lost 0.1.1", "joins", "leave", "left"] {
+        assert!(notes.contains(&note), "{note} is missing in {notes:?}");
+    }
+    // Each lane is one line: from the beginning to the end, to where it leaves, from where it joins.
+    assert_eq!(svg(&trace, &SvgOptions::default()).matches("<path class=\"lane\"").count(), 3);
 }
 
 /// What became of a message shows in its line, as often as it happened.

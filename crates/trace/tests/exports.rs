@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Run, contended, disasters, random};
+use common::{Run, comings_and_goings, contended, disasters, random};
 use conclave_core::{Causality, NodeId};
 use conclave_trace::{DiagramOptions, Trace, What, diagram, mermaid, shiviz};
 use proptest::prelude::*;
@@ -223,6 +223,29 @@ fn plain_signs_and_colours_on_demand() {
     }
     let trimmed: Vec<&str> = bare.lines().collect();
     assert_eq!((stripped + rest).lines().map(str::trim_end).collect::<Vec<_>>(), trimmed);
+}
+
+#[test]
+fn who_is_not_there_has_no_sign() {
+    let expected = "  time  p1 p2 p3
+  0     ●  ·       p1 acquire   p1 granted 0.1.1
+  1     ●  ·       p2 suspects p1   p2 → p1 Gather{1p2}
+  2     ·  ·       p1 ← p2 Gather{1p2}   p1 lost 0.1.1
+  3     ·  ·       p2 trusts p1
+  4     ·  ●       p2 acquire   p2 granted 1p2.1.2
+  5     ·  ●  ·    p3 joins
+  5     ·  ●  ·    p3 start   p3 → p2 CheckIn{1}
+  6     ·  ●  ·    p2 ← p3 CheckIn{1}
+  7     ·  ·  ·    p2 release
+  8     ·     ·    p2 leave   p2 → p1 Leave   p2 left
+  9     ·     ·    p1 ← p2 Leave
+";
+    let trace = comings_and_goings();
+    assert_eq!(diagram(&trace, &DiagramOptions::default()), expected);
+    let text = mermaid(&trace);
+    for note in ["p3: joins", "p1: lost 0.1.1", "p2: granted 1p2.1.2", "p2: leave", "p2: left"] {
+        assert!(text.contains(&format!("Note over {note}\n")), "{note}:\n{text}");
+    }
 }
 
 /// A recorder may write the last phase of the old life next to a crash and a restart; it no longer counts.

@@ -59,6 +59,7 @@ fn what() -> impl Strategy<Value = What> {
         text().prop_map(|timer| What::Timer { timer }),
         Just(What::Crash),
         (any::<u32>(), any::<bool>()).prop_map(|(life, durable)| What::Restart { life, durable }),
+        Just(What::Join),
         Just(What::Pause),
         Just(What::Resume),
         peer().prop_map(|peer| What::Suspect { peer }),
@@ -124,7 +125,8 @@ proptest! {
 
 #[test]
 fn recorded_runs_are_read_back() {
-    for mut trace in [common::contended(), common::disasters(), common::random(8, 40, false, 3)] {
+    let random = common::random(8, 40, false, 3);
+    for mut trace in [common::contended(), common::disasters(), common::comings_and_goings(), random] {
         trace.stamp(true);
         trace.header.seed = Some(7);
         trace.header.mutant = Some("no-tie-break".to_owned());
@@ -171,6 +173,18 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (&HEAD.replace("[1,2]", "[]"), "line 1: the header is wrong: there are no processes"),
         (&HEAD.replace("[1,2]", "[1,1]"), "line 1: the header is wrong: a process is listed twice"),
+        (
+            &HEAD.replace("[1,2]", "[1,2],\"newcomers\":[1]"),
+            "line 1: the header is wrong: `newcomers` are not the last of `nodes`",
+        ),
+        (
+            &HEAD.replace("[1,2]", "[1],\"newcomers\":[1,2]"),
+            "line 1: the header is wrong: `newcomers` are not the last of `nodes`",
+        ),
+        (
+            &HEAD.replace("[1,2]", "[1,2],\"newcomers\":[1,2]"),
+            "line 1: the header is wrong: there is nobody to join",
+        ),
         (
             &HEAD.replace("\"nodes\"", "\"locks\":0,\"nodes\""),
             "line 1: the header is wrong: there are no locks",

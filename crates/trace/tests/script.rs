@@ -39,6 +39,12 @@ fn the_example_is_read_and_printed() {
 }
 
 #[test]
+fn who_has_joined_takes_part() {
+    let script = Script::parse("run x -n 2\njoin 9\nrequest 9\nleave 9\n---\n").expect("a script");
+    assert_eq!(script.newcomers(), [NodeId(9)]);
+}
+
+#[test]
 fn commands_have_one_spelling_when_printed() {
     let cases = [
         (
@@ -49,6 +55,8 @@ fn commands_have_one_spelling_when_printed() {
         ("  request   p1", "request 1"),
         ("release 2 lock 1", "release 2 lock 1"),
         ("cancel 1 lock 0", "cancel 1"),
+        ("leave p3", "leave 3"),
+        ("join p6", "join 6"),
         ("deliver 1 => 2 Reply", "deliver p1 => p2 Reply"),
         ("drop p1 => p2 #3", "drop p1 => p2 #3"),
         ("duplicate 1 => p2", "duplicate p1 => p2"),
@@ -103,6 +111,11 @@ fn mistakes_are_named_with_their_line() {
         ("run x -n 2\ncrash 1 2\n---\n", "line 2: this is written `crash P`: `1 2` does not fit"),
         ("run x -n 2\ncrash 3\n---\n", "line 2: p3 is not one of the processes of the run"),
         ("run x -n 2\nsuspect 1 7\n---\n", "line 2: p7 is not one of the processes of the run"),
+        ("run x -n 2\nrequest 3\njoin 3\n---\n", "line 2: p3 is not one of the processes of the run"),
+        ("run x -n 2\njoin 2\n---\n", "line 2: p2 is one of the processes already and cannot join"),
+        ("run x -n 2\njoin 3\njoin 3\n---\n", "line 3: p3 is one of the processes already and cannot join"),
+        ("run x -n 2\njoin\n---\n", "line 2: this is written `join P`: something is missing"),
+        ("run x -n 2\nleave 3\n---\n", "line 2: p3 is not one of the processes of the run"),
         (
             "run x -n 2\ncrash 1",
             "line 2: the script ends in the middle of a block: a line `---` is missing after its commands",
@@ -157,6 +170,8 @@ fn setup_and_header_say_the_same() {
     let header: Header = setup.to_header("any");
     assert_eq!(header.channels, "fifo");
     assert_eq!(Setup::from_header(&header), setup);
+    let grown = Header { nodes: [1, 2, 3, 9].map(NodeId).into(), newcomers: vec![NodeId(9)], ..header };
+    assert_eq!(Setup::from_header(&grown), setup, "who joins is not set up");
     assert_eq!(Setup { channels: None, ..setup }.to_header("any").channels, "any");
 }
 
@@ -171,7 +186,7 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn command() -> impl Strategy<Value = Command> {
-    let request = prop::sample::select(vec!["acquire", "release", "cancel"]);
+    let request = prop::sample::select(vec!["acquire", "release", "cancel", "leave"]);
     let carry = prop::sample::select(vec![Carry::Deliver, Carry::Drop, Carry::Duplicate]);
     let which = prop_oneof![Just(Which::Oldest), word().prop_map(Which::Kind), (1u64..).prop_map(Which::Nth)];
     prop_oneof![
@@ -230,6 +245,8 @@ prop_compose! {
 fn script() -> impl Strategy<Value = Script> {
     (setup(), prop::collection::vec(block(), 1..5)).prop_map(|(setup, mut blocks)| {
         blocks[0].commands.insert(0, (Command::Run(setup), 0));
+        // Somebody joins in the end, after whom nothing else can be said of it.
+        blocks.push(Block { commands: vec![(Command::Join(NodeId(5)), 0)], ..Block::default() });
         blocks.retain(|block| *block != Block::default());
         Script { blocks }
     })

@@ -8,11 +8,14 @@
 //!    └────────────────────────────────────────────┘
 //! ```
 
+use alloc::string::String;
 use core::fmt::{Debug, Display, Formatter};
 use core::ops::RangeInclusive;
+use core::str::FromStr;
 
 use conclave_core::{Boot, Counter, Effects, Members, NodeId, Protocol, Space, Stamp};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Algorithm, Formula};
 
@@ -31,6 +34,7 @@ mod ricart_agrawala;
 mod ricart_agrawala_token;
 mod roll;
 mod suzuki_kasami;
+mod token_ring;
 mod tokens;
 
 pub use carvalho_roucairol::CarvalhoRoucairol;
@@ -45,6 +49,7 @@ pub use ricart_agrawala::RicartAgrawala;
 pub use ricart_agrawala_token::RicartAgrawalaToken;
 pub use roll::{Roll, Standing};
 pub use suzuki_kasami::SuzukiKasami;
+pub use token_ring::TokenRing;
 
 /// What an application may ask of a lock. A process has at most one request outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,7 +101,9 @@ pub struct Fence {
 ///
 /// Two processes that both believe that they have to repair the group make different epochs, and everyone can tell
 /// which of them counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+///
+/// Where people read it, it is one word, `0` or `1p5`; elsewhere two numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch {
     /// One more than all that its maker had heard of; 0 before the first failure.
     pub number: u64,
@@ -124,10 +131,50 @@ impl Default for Epoch {
 /// `0`, then `1p5`: the first epoch after that, begun by p5.
 impl Display for Epoch {
     fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
-        match self.number {
-            0 => f.write_str("0"),
-            number => write!(f, "{number}{}", self.creator),
+        if *self == Self::FIRST { f.write_str("0") } else { write!(f, "{}{}", self.number, self.creator) }
+    }
+}
+
+/// A text that is not an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an epoch is written 0 or 1p5")]
+pub struct NotAnEpoch;
+
+impl FromStr for Epoch {
+    type Err = NotAnEpoch;
+
+    fn from_str(text: &str) -> Result<Self, NotAnEpoch> {
+        if text == "0" {
+            return Ok(Self::FIRST);
         }
+        let (number, creator) = text.split_once('p').ok_or(NotAnEpoch)?;
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits(number) || !digits(creator) {
+            return Err(NotAnEpoch);
+        }
+        let number = number.parse().map_err(|_| NotAnEpoch)?;
+        let creator = creator.parse().map(NodeId).map_err(|_| NotAnEpoch)?;
+        Ok(Self { number, creator })
+    }
+}
+
+impl Serialize for Epoch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            (self.number, self.creator).serialize(serializer)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Epoch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            return String::deserialize(deserializer)?.parse().map_err(D::Error::custom);
+        }
+        let (number, creator) = Deserialize::deserialize(deserializer)?;
+        Ok(Self { number, creator })
     }
 }
 
@@ -197,6 +244,9 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
     /// What must happen now (a grant, a token to be passed on) is pushed. Nothing of older epochs will arrive.
     /// `boot.members` are the members of the new epoch.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self;
+
+    /// Whether the group may change while it runs: newcomers are let in, and who asks to leave is let go.
+    const CHANGES_GROUP: bool = false;
 
     /// Whether the right to enter is a token that moves.
     const MOVES_TOKEN: bool = false;
@@ -272,6 +322,8 @@ pub enum Load {
 pub struct Tally<'a> {
     /// How hard the processes pressed.
     pub load: Load,
+    /// How many locks there were; the entries are those into all of them.
+    pub locks: u64,
     /// Entries of each process, in the order of the members.
     pub entries: &'a [u64],
     /// How many of them were not granted in direct answer to their own request: the lock was taken.
@@ -285,5 +337,34 @@ impl Tally<'_> {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.entries.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn epochs_are_written_in_one_word() {
+        let fence = Fence { epoch: Epoch::FIRST, counter: 3, process: NodeId(2) };
+        assert_eq!(serde_json::to_string(&fence).unwrap(), r#"{"epoch":"0","counter":3,"process":2}"#);
+        let next = Fence { epoch: Epoch::FIRST.next(NodeId(5)), ..fence };
+        assert_eq!(serde_json::to_string(&next).unwrap(), r#"{"epoch":"1p5","counter":3,"process":2}"#);
+        for wrong in ["", "1", "p", "1p", "p5", "+1p5", "1p+5", "1pp5", "1p5 ", "1p4294967296"] {
+            assert_eq!(wrong.parse::<Epoch>(), Err(NotAnEpoch), "{wrong}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a peer makes of it, an epoch comes back as it was written.
+        #[test]
+        fn epochs_are_read_as_they_are_written(number: u64, creator: u32) {
+            for number in [0, number] {
+                let epoch = Epoch { number, creator: NodeId(creator) };
+                let json = serde_json::to_string(&epoch).unwrap();
+                prop_assert_eq!(serde_json::from_str::<Epoch>(&json).unwrap(), epoch);
+            }
+        }
     }
 }

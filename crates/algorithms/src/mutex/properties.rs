@@ -105,6 +105,8 @@ pub struct Properties {
     disturbed: bool,
     /// Who is up, and in which life, by place.
     lives: Vec<(bool, Incarnation)>,
+    /// Who has asked to leave and has not been answered, by place.
+    leaving: Vec<bool>,
     /// A failure detector has called a living process dead.
     misled: bool,
     moves_token: bool,
@@ -155,6 +157,26 @@ struct Watch {
 }
 
 impl Watch {
+    fn new(n: usize, moves_token: bool, guard: Guard) -> Self {
+        Self {
+            inside: None,
+            waiting: 0,
+            asking: vec![Asking::default(); n],
+            known: BTreeSet::new(),
+            solo: None,
+            total: 0,
+            fence: None,
+            fences: vec![None; n],
+            held: vec![false; n],
+            resource: Resource::new(n, guard),
+            tokens: Tokens::new(if moves_token { n } else { 0 }),
+            stamp: None,
+            entries: vec![0; n],
+            waited: vec![0; n],
+            at_hand: vec![0; n],
+        }
+    }
+
     fn become_known(&mut self, place: usize, order: u64) {
         self.asking[place].known = Some(Known { order, entries: self.total });
         self.known.insert((order, place));
@@ -203,23 +225,7 @@ impl Properties {
         max_delay: Option<u64>,
     ) -> Self {
         let n = members.len();
-        let watch = Watch {
-            inside: None,
-            waiting: 0,
-            asking: vec![Asking::default(); n],
-            known: BTreeSet::new(),
-            solo: None,
-            total: 0,
-            fence: None,
-            fences: vec![None; n],
-            held: vec![false; n],
-            resource: Resource::new(n, Guard::Fence),
-            tokens: Tokens::new(if A::MOVES_TOKEN { n } else { 0 }),
-            stamp: None,
-            entries: vec![0; n],
-            waited: vec![0; n],
-            at_hand: vec![0; n],
-        };
+        let watch = Watch::new(n, A::MOVES_TOKEN, Guard::Fence);
         Self {
             promises: A::promises(config, members),
             max_delay,
@@ -233,6 +239,7 @@ impl Properties {
             known: 0,
             disturbed: false,
             lives: vec![(true, Incarnation::FIRST); n],
+            leaving: vec![false; n],
             misled: false,
             moves_token: A::MOVES_TOKEN,
             violation: None,
@@ -248,6 +255,27 @@ impl Properties {
             solo_entries: 0,
             unstamped_entries: 0,
         }
+    }
+
+    /// These may join while it runs; their places come after those of the members, in this order.
+    ///
+    /// # Panics
+    /// If one of them is a member.
+    #[must_use]
+    pub fn with_newcomers(mut self, newcomers: &[NodeId]) -> Self {
+        if newcomers.is_empty() {
+            return self;
+        }
+        let everyone: Vec<_> = self.members.iter().chain(newcomers.iter().copied()).collect();
+        let (n, locks) = (everyone.len(), self.locks.len());
+        self.members = Members::listed(everyone);
+        // Bounds for who is alone hold in groups that do not change.
+        self.client_hops.resize(n, 0..=u32::MAX);
+        self.lives.resize(n, (false, Incarnation::FIRST));
+        self.leaving.resize(n, false);
+        self.locks = vec![Watch::new(n, self.moves_token, Guard::Fence); locks];
+        self.causal = (n <= Causal::MOST && locks == 1).then(|| Causal::new(n));
+        self
     }
 
     /// The resource that the locks protect tells old fences from new ones in this way; by [`Guard::Fence`] unless
@@ -324,19 +352,30 @@ impl Properties {
                 (first, 1) => format!("{first} still waits{}", self.which(lock)),
                 (first, more) => format!("{first} and {} more still wait{}", more - 1, self.which(lock)),
             };
-            match (ending, inside) {
-                (Ending::Quiet, None) => {
-                    self.stuck = Some(format!("nothing moves any more, and {who}"));
-                    self.broken("ME2", step, || format!("nothing moves any more, and {who}"));
-                }
-                (Ending::OutOfTime, None) => {
-                    self.starved = Some(format!("time is up, and {who}"));
-                    if self.promises.no_starvation {
-                        self.broken("ME3", step, || format!("time is up, and {who}"));
-                    }
-                }
-                (Ending::Stopped, _) | (_, Some(_)) => {}
+            if inside.is_none() {
+                self.unserved(step, ending, &who);
             }
+        }
+        if let Some(place) = self.leaving.iter().position(|leaving| *leaving) {
+            let who = format!("{} still waits to leave", self.members.at(place));
+            self.unserved(step, ending, &who);
+        }
+    }
+
+    /// The run is over, and somebody did not get what nobody kept it from.
+    fn unserved(&mut self, step: u64, ending: Ending, who: &str) {
+        match ending {
+            Ending::Quiet => {
+                self.stuck = Some(format!("nothing moves any more, and {who}"));
+                self.broken("ME2", step, || format!("nothing moves any more, and {who}"));
+            }
+            Ending::OutOfTime => {
+                self.starved = Some(format!("time is up, and {who}"));
+                if self.promises.no_starvation {
+                    self.broken("ME3", step, || format!("time is up, and {who}"));
+                }
+            }
+            Ending::Stopped => {}
         }
     }
 
@@ -699,7 +738,10 @@ impl<P: Locks> Observer<P> for Properties {
             (lock, Request::Cancel) => {
                 self.locks[lock].withdraw(process.index());
             }
-            (_, Request::Leave) => self.disturbed = true,
+            (_, Request::Leave) => {
+                self.disturbed = true;
+                self.leaving[process.index()] = true;
+            }
         }
     }
 
@@ -762,8 +804,10 @@ impl<P: Locks> Observer<P> for Properties {
             (lock, Event::Granted { fence }) => self.granted(at, process, lock, *fence),
             (lock, Event::Lost { .. }) => self.vacate(process, lock),
             (lock, Event::Left) => {
+                self.leaving[process.index()] = false;
                 self.locks[lock].withdraw(process.index());
             }
+            (_, Event::Refused(Request::Leave)) => self.leaving[process.index()] = false,
             (_, Event::Refused(_)) => {}
         }
     }
@@ -790,13 +834,17 @@ impl<P: Locks> Observer<P> for Properties {
         }
     }
 
-    fn disturb(&mut self, _at: &Moment, _what: &Disturbance) {
+    fn disturb(&mut self, _at: &Moment, what: &Disturbance) {
         self.disturbed = true;
+        if let Disturbance::Join(process) = what {
+            self.lives[process.index()] = (true, Incarnation::FIRST);
+        }
     }
 
     fn crash(&mut self, _at: &Moment, process: Process) {
         self.disturbed = true;
         self.lives[process.index()].0 = false;
+        self.leaving[process.index()] = false;
         if let Some(causal) = &mut self.causal {
             causal.forget(process.index());
         }

@@ -113,6 +113,7 @@ impl<A: Mutex> Mutex for Recovering<A> {
     }
 
     const MOVES_TOKEN: bool = A::MOVES_TOKEN;
+    const CHANGES_GROUP: bool = true;
 
     fn token(&self) -> Option<Epoch> {
         self.application().part().and_then(A::token)

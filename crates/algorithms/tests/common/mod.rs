@@ -23,11 +23,30 @@ pub struct Plan {
     pub cancel_one_in: usize,
     /// One message in so many is delivered twice; 0 for none.
     pub duplicate_one_in: usize,
+    /// Messages travel for ever: the run is over when nobody wants anything any more.
+    pub restless: bool,
+    /// Timers run out although messages are still on their way.
+    pub hasty: bool,
 }
 
 impl Plan {
     pub fn new(seed: u64, load: Load, channels: Channels) -> Self {
-        Self { seed, load, channels, entries: 3, locks: 1, cancel_one_in: 0, duplicate_one_in: 0 }
+        Self {
+            seed,
+            load,
+            channels,
+            entries: 3,
+            locks: 1,
+            cancel_one_in: 0,
+            duplicate_one_in: 0,
+            restless: false,
+            hasty: false,
+        }
+    }
+
+    /// The same for an algorithm with these settings.
+    pub fn of<A: Mutex>(config: &A::Config, seed: u64, load: Load) -> Self {
+        Self { restless: A::is_restless(config), ..Self::new(seed, load, A::ABOUT.channels) }
     }
 }
 
@@ -140,8 +159,12 @@ fn choose<L: Locks>(
         let nth = if plan.channels == Channels::Any { dice.below(count) } else { 0 };
         steps.push(Step::Deliver(from, to, nth));
     }
-    let quiet = steps.is_empty();
+    let travelling = !steps.is_empty();
     let alone = agents.iter().all(|agent| agent.doing == Doing::Nothing);
+    if plan.restless && alone && agents.iter().all(|agent| agent.left == 0) {
+        return None;
+    }
+    let quiet = !travelling || plan.restless;
     for (place, agent) in agents.iter().enumerate() {
         match agent.doing {
             Doing::Inside if plan.load != Load::Light || quiet => steps.push(Step::Release(place)),
@@ -160,7 +183,7 @@ fn choose<L: Locks>(
     }
     // Timers are slower than messages.
     let timers = world.armed().len();
-    if quiet && timers > 0 {
+    if timers > 0 && (!travelling || plan.hasty) {
         steps.push(Step::Expire(dice.below(timers)));
     }
     let count = steps.len();

@@ -1,7 +1,9 @@
 //! A run for people: what it cost, what held, what broke.
 
 use conclave_algorithms::Violation;
-use conclave_sim::{ElectionReport, LockReport, Part, Property, Report, Summary};
+use conclave_core::Members;
+use conclave_sim::outages::Outage;
+use conclave_sim::{ElectionReport, LockReport, OutageReport, Part, Property, Report, Summary};
 use conclave_trace::Script;
 use owo_colors::OwoColorize as _;
 
@@ -15,7 +17,7 @@ pub struct Sheet {
 
 impl Sheet {
     /// Everything that a report measured.
-    pub fn of(report: &Report, nodes: &[conclave_core::NodeId]) -> String {
+    pub fn of(report: &Report, nodes: &Members) -> String {
         let mut sheet = Self::default();
         match &report.part {
             Part::Locks(locks) => {
@@ -46,7 +48,8 @@ impl Sheet {
             let speed = grouped((messages as f64 / report.wall_seconds) as u64);
             sheet.plain("speed", format!("{speed} messages per real second"));
         }
-        sheet.text()
+        let outages = report.locks().map_or_else(String::new, |locks| outages(&locks.outages));
+        sheet.text() + &outages
     }
 
     fn locks(&mut self, report: &LockReport) {
@@ -60,6 +63,12 @@ impl Sheet {
         self.plain("overtaking", format!("at most {}", report.max_overtaking));
         if let Some(throughput) = report.throughput {
             self.plain("throughput", format!("{} entries per virtual second", number(throughput)));
+        }
+        if report.disturbed {
+            let refused = report.refused_by_fence;
+            let entries =
+                if refused == 1 { "1 entry".into() } else { format!("{} entries", grouped(refused)) };
+            self.plain("refused by fence", entries);
         }
     }
 
@@ -106,6 +115,34 @@ impl Sheet {
             text.push('\n');
         }
         text
+    }
+}
+
+/// What disturbed a run, a line each, and how long nobody could enter because of it.
+fn outages(outages: &[OutageReport]) -> String {
+    /// More than that nobody reads.
+    const MOST: usize = 12;
+    if outages.is_empty() {
+        return String::new();
+    }
+    let rows = outages.iter().map(|outage| {
+        let what = format!("{} at {} ms", outage.fault, number(outage.at));
+        let lasted = match outage.outage {
+            Outage::None => "none".into(),
+            Outage::Lasted(span) => format!("{} ms", number(span as f64 / 1e3)),
+            Outage::Never => "never over".red().to_string(),
+        };
+        (what, lasted)
+    });
+    let rows: Vec<_> = rows.take(MOST).collect();
+    let width = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0) + 3;
+    let mut text = format!("\n  {:width$}{}\n", "", "outage".dimmed());
+    for (what, lasted) in rows {
+        text += &format!("  {what:<width$}{lasted}\n");
+    }
+    match outages.len().saturating_sub(MOST) {
+        0 => text,
+        more => text + &format!("  and {} more\n", grouped(more as u64)),
     }
 }
 

@@ -52,6 +52,20 @@ fn every_wrong_option_is_answered_by_one_sentence() {
         ("--partition 1@5..6", "at least two sides"),
         ("--partition 1,9/2@5..6", "process 9 in '1,9/2@5..6'"),
         ("--detector sometimes", "is not a failure detector"),
+        ("--join 4", "'4' does not say who and when (it has no @)"),
+        ("--join 4@soon", "'soon' is not a time"),
+        ("--join 2@5", "process 2 in '2@5' is one of the processes already; only a newcomer can join"),
+        ("--join 4@5 --join 4@6", "process 4 joins twice"),
+        ("--join 4@5 --crash 4@2", "process 4 in '4@2' is not there yet: it joins at 5"),
+        ("--join 4@5 --crash 5@2", "process 5 in '5@2' is not one of the processes; they are 1 to 4"),
+        ("--join 4@5", "ricart-agrawala lets nobody join or leave"),
+        ("--leave 9@1", "process 9 in '9@1' is not one of the processes; they are 1 to 3"),
+        ("--leave 2@1 --leave 2@3", "process 2 leaves twice"),
+        ("--leave x@1", "'x' is not the id of a process"),
+        ("--leave 2@1", "ricart-agrawala lets nobody join or leave"),
+        ("--lose-token soon", "'soon' is not a time"),
+        ("--lose-token -1", "'-1' is not a time"),
+        ("--lose-token 5", "ricart-agrawala moves no token, so none can be lost"),
         ("--faults-until soon", "'soon' is not a time"),
         ("--t-trans -1", "'-1' is not a time"),
         ("--max-events 0", "at least 1 input"),
@@ -126,6 +140,8 @@ fn files_that_are_neither_script_nor_trace_are_refused() {
     replay("nobody").refused("there is no algorithm 'nobody'");
     desk.put("early", "run lamport -n 2\ndeliver p1 => p2\n---\n");
     replay("early").refused("line 2: no message is on its way");
+    desk.put("join", "run lamport -n 2\njoin 3\n---\n");
+    replay("join").refused("lamport lets nobody join or leave");
     desk.put("setting", "run lamport -n 2 --set tone=high\n---\n");
     replay("setting").refused("lamport has no setting 'tone'");
 }

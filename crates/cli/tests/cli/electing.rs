@@ -48,6 +48,9 @@ fn calls_at_times_by_all_and_retirement() {
 fn options_of_the_other_family_are_refused() {
     for (command, sentence) in [
         ("sim bully --entries 3", "--entries belongs to mutual exclusion, and bully is not of that kind"),
+        ("sim bully --join 9@5", "--join belongs to mutual exclusion"),
+        ("sim bully --leave 2@5", "--leave belongs to mutual exclusion"),
+        ("sim bully --lose-token 5", "--lose-token belongs to mutual exclusion"),
         ("sim lamport --start 2", "--start belongs to elections, and lamport is not of that kind"),
         ("sim bully --start 9", "process 9 in '--start 9' is not one of the processes; they are 1 to 3"),
         ("sim bully --start x", "'x' is not the id of a process"),

@@ -82,6 +82,37 @@ fn a_crash_that_the_algorithm_does_not_survive_is_a_failure() {
     line("sim central --crash 1@12 --detector perfect").ends(0);
 }
 
+/// Where somebody crashes the others are told, unless nobody shall tell them.
+#[test]
+fn a_crash_is_reported_unless_nobody_shall_report_it() {
+    let page = line("sim central --crash 1@12").ends(0).out;
+    assert!(page.contains("p3 suspects p1"), "{page}");
+    let page = line("sim central --crash 1@12 --detector none --no-shrink").ends(1).out;
+    assert!(!page.contains("suspects"), "{page}");
+    let page = line("sim central --pause 1@12..20").ends(0).out;
+    assert!(!page.contains("suspects"), "{page}");
+}
+
+#[test]
+fn a_run_with_faults_says_how_long_nobody_could_enter() {
+    let page = line("sim central --crash 1@12 --pause 2@5s..6s").ends(0).out;
+    for part in ["refused by fence", "0 entries", "outage", "crash p1 at 12 ms", "pause p2 at 5,000 ms"] {
+        assert!(page.contains(part), "{part}:\n{page}");
+    }
+    let report = line("sim central --crash 1@12 --pause 2@5s..6s --json").ends(0).json();
+    assert_eq!(report["refused_by_fence"], 0);
+    let outages = report["outages"].as_array().expect("a list");
+    assert_eq!((&outages[0]["fault"], &outages[0]["at"]), (&"crash p1".into(), &12.0.into()));
+    assert!(outages[0]["outage"].as_f64() > Some(0.0), "{report}");
+    assert_eq!(outages[1]["outage"], "none");
+    let stuck = line("sim ricart-agrawala --crash 1@2 --no-shrink --json").ends(1).json();
+    assert_eq!(stuck["outages"][0]["outage"], "never");
+    // Without faults there is nothing to say about it.
+    let quiet = line("sim central --entries 1").ends(0).out;
+    assert!(!quiet.contains("refused by fence") && !quiet.contains("outage"), "{quiet}");
+    assert_eq!(line("sim central --entries 1 --json").ends(0).json()["outages"], serde_json::json!([]));
+}
+
 /// The promise that falls first need not be the one that the twin is meant to break.
 #[test]
 fn every_broken_twin_is_caught_and_its_script_breaks_the_same_promise() {

@@ -8,7 +8,7 @@ use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::Setup;
 
 /// Every algorithm in every safe setting that changes its messages.
-pub const VARIANTS: [(&str, &[(&str, &str)]); 15] = [
+pub const VARIANTS: [(&str, &[(&str, &str)]); 17] = [
     ("central", &[("variant", "silent")]),
     ("central", &[("variant", "denied")]),
     ("central", &[("variant", "queued")]),
@@ -24,6 +24,8 @@ pub const VARIANTS: [(&str, &[(&str, &str)]); 15] = [
     ("majority", &[("mode", "backoff")]),
     ("ricart-agrawala-token", &[]),
     ("suzuki-kasami", &[]),
+    ("token-ring", &[]),
+    ("token-ring", &[("idle", "park")]),
 ];
 
 pub const LOADS: [Load; 3] = [Load::Light, Load::Open, Load::Saturated];

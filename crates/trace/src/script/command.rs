@@ -16,7 +16,7 @@ pub enum Command {
     Ask {
         /// Which process.
         process: NodeId,
-        /// For what, as it stands in a trace: `"acquire"`, `"release"`, `"cancel"`.
+        /// For what, as it stands in a trace: `"acquire"`, `"release"`, `"cancel"`, `"leave"`.
         request: String,
         /// For which lock.
         lock: usize,
@@ -50,6 +50,8 @@ pub enum Command {
         /// Whether it has lost what it had saved.
         amnesia: bool,
     },
+    /// A process that was not there from the beginning comes up and asks to be let in.
+    Join(NodeId),
     /// The failure detector of a process suspects a peer.
     Suspect {
         /// Whose detector.
@@ -91,10 +93,11 @@ pub enum Which {
 }
 
 /// What an application may ask: the command, and its name in a trace.
-const ASKS: [(&str, &str); 5] = [
+const ASKS: [(&str, &str); 6] = [
     ("request", "acquire"),
     ("release", "release"),
     ("cancel", "cancel"),
+    ("leave", "leave"),
     ("start", "start"),
     ("retire", "retire"),
 ];
@@ -103,11 +106,12 @@ const CARRIES: [(&str, Carry); 3] =
     [("deliver", Carry::Deliver), ("drop", Carry::Drop), ("duplicate", Carry::Duplicate)];
 
 /// How each command is written; its first word is its name.
-const USAGES: [&str; 16] = [
+const USAGES: [&str; 18] = [
     "run ALGORITHM -n N [--ids 3,17,4] [--set KEY=VALUE] [--channels fifo|any] [--mutant NAME] [--locks K]",
     "request P [lock K]",
     "release P [lock K]",
     "cancel P [lock K]",
+    "leave P [lock K]",
     "start P",
     "retire P",
     "deliver P => P [KIND | #N]",
@@ -117,6 +121,7 @@ const USAGES: [&str; 16] = [
     "timer P NAME",
     "crash P",
     "restart P [amnesia]",
+    "join P",
     "suspect P PEER",
     "trust P PEER",
     "show P",
@@ -159,6 +164,7 @@ fn parse(name: &str, words: &[&str]) -> Result<Command, String> {
         ("restart", [process, "amnesia"]) => {
             Ok(Command::Restart { process: parse_process(process)?, amnesia: true })
         }
+        ("join", [process]) => parse_process(process).map(Command::Join),
         ("suspect", [process, peer]) => {
             Ok(Command::Suspect { process: parse_process(process)?, peer: parse_process(peer)? })
         }
@@ -214,6 +220,7 @@ impl Command {
             | Self::Timer { process, .. }
             | Self::Crash(process)
             | Self::Restart { process, .. }
+            | Self::Join(process)
             | Self::Show(process) => [Some(*process), None],
             Self::Carry { from, to, .. } => [Some(*from), Some(*to)],
             Self::Suspect { process, peer } | Self::Trust { process, peer } => [Some(*process), Some(*peer)],
@@ -238,6 +245,7 @@ impl Display for Command {
             Self::Crash(process) => write!(f, "crash {}", process.0),
             Self::Restart { process, amnesia: false } => write!(f, "restart {}", process.0),
             Self::Restart { process, amnesia: true } => write!(f, "restart {} amnesia", process.0),
+            Self::Join(process) => write!(f, "join {}", process.0),
             Self::Suspect { process, peer } => write!(f, "suspect {} {}", process.0, peer.0),
             Self::Trust { process, peer } => write!(f, "trust {} {}", process.0, peer.0),
             Self::Show(process) => write!(f, "show {}", process.0),
@@ -291,6 +299,7 @@ mod tests {
             "request 1",
             "release 1",
             "cancel 1",
+            "leave 1",
             "start 1",
             "retire 1",
             "deliver 1 => 2",
@@ -300,6 +309,7 @@ mod tests {
             "timer 1 retry",
             "crash 1",
             "restart 1",
+            "join 3",
             "suspect 1 2",
             "trust 1 2",
             "show 1",

@@ -84,6 +84,12 @@ pub enum Mistake {
         /// The process.
         process: NodeId,
     },
+    /// A process joins that is there already.
+    #[error("{process} is one of the processes already and cannot join")]
+    Present {
+        /// The process.
+        process: NodeId,
+    },
     /// A lock does not exist.
     #[error("lock {lock} does not exist; `run` has {locks}, counted from 0")]
     NoLock {
@@ -147,6 +153,22 @@ impl Script {
             _ => None,
         })
     }
+
+    /// Who joins in the course of the script.
+    #[must_use]
+    pub fn newcomers(&self) -> Vec<NodeId> {
+        let commands = self.blocks.iter().flat_map(|block| &block.commands).map(|(command, _)| command);
+        newcomers(commands)
+    }
+}
+
+/// Who joins in the course of these commands.
+pub fn newcomers<'a>(commands: impl IntoIterator<Item = &'a Command>) -> Vec<NodeId> {
+    let joins = commands.into_iter().filter_map(|command| match command {
+        Command::Join(process) => Some(*process),
+        _ => None,
+    });
+    joins.collect()
 }
 
 /// A script that is being read.
@@ -155,7 +177,7 @@ struct Reader {
     script: Script,
     block: Block,
     part: Part,
-    /// Who takes part and how many locks there are, once `run` has said so.
+    /// Who takes part by now and how many locks there are, once `run` has said so.
     world: Option<(BTreeSet<NodeId>, usize)>,
 }
 
@@ -210,19 +232,23 @@ impl Reader {
 
     /// Whether the command makes sense after those before it.
     fn check(&mut self, command: &Command) -> Result<(), Mistake> {
-        match (command, &self.world) {
+        match (command, &mut self.world) {
             (Command::Run(setup), None) => {
                 self.world = Some((setup.nodes.iter().copied().collect(), setup.locks));
                 Ok(())
             }
             (Command::Run(_), Some(_)) => Err(Mistake::RunTwice),
             (_, None) => Err(Mistake::RunNotFirst),
+            (Command::Join(process), Some((nodes, _))) => match nodes.insert(*process) {
+                true => Ok(()),
+                false => Err(Mistake::Present { process: *process }),
+            },
             (command, Some((nodes, locks))) => {
                 if let Some(process) = command.processes().find(|process| !nodes.contains(process)) {
                     return Err(Mistake::Stranger { process });
                 }
                 match command {
-                    Command::Ask { lock, .. } if lock >= locks => {
+                    Command::Ask { lock, .. } if *lock >= *locks => {
                         Err(Mistake::NoLock { lock: *lock, locks: *locks })
                     }
                     _ => Ok(()),

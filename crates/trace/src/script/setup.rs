@@ -20,7 +20,7 @@ pub(crate) const MOST_PAIRS: usize = 20_000_000;
 pub struct Setup {
     /// The name of the algorithm.
     pub algorithm: String,
-    /// The processes, in ring order.
+    /// The processes that are there from the beginning, in ring order.
     pub nodes: Vec<NodeId>,
     /// The settings of the algorithm that are given.
     pub settings: BTreeMap<String, String>,
@@ -46,12 +46,13 @@ impl Setup {
         }
     }
 
-    /// What a trace was recorded of.
+    /// What a trace was recorded of; who joined is not part of it.
     #[must_use]
     pub fn from_header(header: &Header) -> Self {
+        let newcomers: BTreeSet<NodeId> = header.newcomers.iter().copied().collect();
         Self {
             algorithm: header.algorithm.clone(),
-            nodes: header.nodes.clone(),
+            nodes: header.nodes.iter().copied().filter(|node| !newcomers.contains(node)).collect(),
             settings: header.settings.clone(),
             mutant: header.mutant.clone(),
             channels: Some(header.channels.clone()),
@@ -65,6 +66,7 @@ impl Setup {
         Header {
             algorithm: self.algorithm.clone(),
             nodes: self.nodes.clone(),
+            newcomers: Vec::new(),
             settings: self.settings.clone(),
             mutant: self.mutant.clone(),
             channels: self.channels.clone().unwrap_or_else(|| declared.to_owned()),

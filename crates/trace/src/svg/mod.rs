@@ -123,7 +123,11 @@ fn lacks_stamps(trace: &Trace, stamps: Stamps) -> bool {
 
 fn title(trace: &Trace, story: &Story) -> String {
     let header = &trace.header;
-    let mut title = format!("{}, n = {}", header.algorithm, header.nodes.len());
+    let founders = header.nodes.len().saturating_sub(header.newcomers.len());
+    let mut title = format!("{}, n = {founders}", header.algorithm);
+    if !header.newcomers.is_empty() {
+        title += &format!(" + {}", header.newcomers.len());
+    }
     if let Some(mutant) = &header.mutant {
         title += &format!(", mutant {mutant}");
     }

@@ -71,6 +71,7 @@ pub(super) fn legend(story: &Story) -> Vec<(Swatch, String)> {
         (sign(Sort::Timer), Swatch::Sign(Sort::Timer), "timer"),
         (!story.downs.is_empty(), Swatch::Down, "down"),
         (sign(Sort::Restart), Swatch::Sign(Sort::Restart), "restart"),
+        (sign(Sort::Join), Swatch::Sign(Sort::Join), "joins"),
         (!story.pauses.is_empty(), Swatch::Paused, "paused"),
         (sign(Sort::Suspicion), Swatch::Sign(Sort::Suspicion), "suspects"),
         (sign(Sort::Trust), Swatch::Sign(Sort::Trust), "trusts again"),
@@ -156,22 +157,34 @@ fn cut_item(cut: &Span, frame: &Frame) -> Item {
     }
 }
 
-/// A lane is a line while its process is up, and a faint one while it is down.
+/// A lane is a line while its process is up, a faint one while it is down, and none while it is not there.
 fn lane_items(story: &Story, frame: &Frame) -> Vec<Item> {
-    let mut downs: Vec<Vec<(f64, f64)>> = vec![Vec::new(); story.lanes.len()];
+    let mut gaps: Vec<Vec<(f64, f64, bool)>> = vec![Vec::new(); story.lanes.len()];
     for down in &story.downs {
-        downs[down.lane].push((frame.x[down.start], frame.x_or_end(down.end)));
+        gaps[down.lane].push((frame.x[down.start], frame.x_or_end(down.end), true));
+    }
+    for absence in &story.absences {
+        let start = absence.start.map_or(frame.left, |column| frame.x[column]);
+        gaps[absence.lane].push((start, frame.x_or_end(absence.end), false));
     }
     let mut items = Vec::new();
-    for ((lane, downs), y) in story.lanes.iter().zip(downs).zip(&frame.y) {
+    for ((lane, mut gaps), y) in story.lanes.iter().zip(gaps).zip(&frame.y) {
+        gaps.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut item = Item::new(lane.to_string());
         let mut from = frame.left;
-        for (start, end) in downs {
-            item = item.path("lane", straight(&Line { from: (from, *y), to: (start, *y) }));
-            item = item.path("down", straight(&Line { from: (start, *y), to: (end, *y) }));
+        for (start, end, is_drawn) in gaps {
+            if start > from {
+                item = item.path("lane", straight(&Line { from: (from, *y), to: (start, *y) }));
+            }
+            if is_drawn {
+                item = item.path("down", straight(&Line { from: (start, *y), to: (end, *y) }));
+            }
             from = end;
         }
-        items.push(item.path("lane", straight(&Line { from: (from, *y), to: (frame.right, *y) })));
+        if from < frame.right {
+            item = item.path("lane", straight(&Line { from: (from, *y), to: (frame.right, *y) }));
+        }
+        items.push(item);
     }
     items
 }
@@ -212,7 +225,7 @@ fn mark_item(mark: &Mark, story: &Story, frame: &Frame) -> Item {
 
 /// Whether a sign stands above its lane rather than on it.
 pub(super) fn is_raised(sort: Sort) -> bool {
-    !matches!(sort, Sort::Crash | Sort::Restart)
+    !matches!(sort, Sort::Crash | Sort::Restart | Sort::Join)
 }
 
 /// The sign of a mark for an event at this point of a lane; `side` is -1 above the lane and 1 below it.
@@ -233,6 +246,8 @@ fn sign(sort: Sort, (x, y): (f64, f64), side: f64) -> (&'static str, String) {
         }
         Sort::Crash => ("cross", cross((x, y), 6.0)),
         Sort::Restart => ("restart", round_arrow(x, y)),
+        // The lane begins here.
+        Sort::Join => ("restart", polygon(&[(x - 5.0, y - 6.0), (x + 6.0, y), (x - 5.0, y + 6.0)])),
         Sort::Suspicion => ("suspicion", triangle()),
         Sort::Trust => ("trust", triangle()),
         Sort::Accusation => ("cross", cross((x, off(13.5)), 3.5)),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_core::{Band, NodeId};
 
 use crate::text::milliseconds;
-use crate::words::{band, describe, event_text, named, of_lock, phase_after};
+use crate::words::{band, describe, event_text, is_farewell, named, of_lock, phase_after};
 use crate::{Carried, Record, Trace, What};
 
 use super::Stamps;
@@ -23,6 +23,7 @@ pub(super) struct Story {
     pub(super) arrows: Vec<Arrow>,
     pub(super) bands: Vec<Span>,
     pub(super) downs: Vec<Span>,
+    pub(super) absences: Vec<Absence>,
     pub(super) pauses: Vec<Span>,
     pub(super) cuts: Vec<Span>,
     pub(super) marks: Vec<Mark>,
@@ -68,6 +69,16 @@ pub(super) struct Span {
     pub(super) text: String,
 }
 
+/// A process is not there: it has not joined yet, or it has left.
+#[derive(Clone, Copy)]
+pub(super) struct Absence {
+    pub(super) lane: usize,
+    /// None if it has been away from the beginning.
+    pub(super) start: Option<usize>,
+    /// None if it stays away.
+    pub(super) end: Option<usize>,
+}
+
 /// Something that happens to one process at one moment.
 pub(super) struct Mark {
     pub(super) lane: usize,
@@ -85,6 +96,7 @@ pub(super) enum Sort {
     Timer,
     Crash,
     Restart,
+    Join,
     Suspicion,
     Trust,
     Accusation,
@@ -130,6 +142,7 @@ struct Teller<'a> {
     newest: BTreeMap<(NodeId, NodeId), u64>,
     open_bands: BTreeMap<usize, Span>,
     open_downs: BTreeMap<usize, Span>,
+    open_absences: BTreeMap<usize, Absence>,
     open_pauses: BTreeMap<usize, Span>,
     open_cuts: Vec<Span>,
 }
@@ -154,7 +167,10 @@ fn lanes(trace: &Trace) -> Vec<NodeId> {
 impl<'a> Teller<'a> {
     fn new(trace: &'a Trace, stamps: Stamps) -> Self {
         let lanes = lanes(trace);
-        let place = lanes.iter().copied().zip(0..).collect();
+        let place: BTreeMap<NodeId, usize> = lanes.iter().copied().zip(0..).collect();
+        let newcomers = trace.header.newcomers.iter().filter_map(|process| place.get(process));
+        let open_absences =
+            newcomers.map(|lane| (*lane, Absence { lane: *lane, start: None, end: None })).collect();
         let story = Story {
             lanes,
             columns: Vec::new(),
@@ -162,6 +178,7 @@ impl<'a> Teller<'a> {
             arrows: Vec::new(),
             bands: Vec::new(),
             downs: Vec::new(),
+            absences: Vec::new(),
             pauses: Vec::new(),
             cuts: Vec::new(),
             marks: Vec::new(),
@@ -179,6 +196,7 @@ impl<'a> Teller<'a> {
             newest: BTreeMap::new(),
             open_bands: BTreeMap::new(),
             open_downs: BTreeMap::new(),
+            open_absences,
             open_pauses: BTreeMap::new(),
             open_cuts: Vec::new(),
         }
@@ -322,6 +340,8 @@ impl<'a> Teller<'a> {
 
     fn tell_mark(&mut self, record: &Record, lane: usize, column: usize) {
         let (sort, text) = match &record.what {
+            // What it does next does not show in a band.
+            What::Request { request, .. } if request == "leave" => (Sort::Request, request.clone()),
             What::Request { .. } => (Sort::Request, String::new()),
             // The band says it.
             What::Event { event, .. } if event == "granted" => return,
@@ -331,6 +351,7 @@ impl<'a> Teller<'a> {
             What::Timer { timer } => (Sort::Timer, timer.clone()),
             What::Crash => (Sort::Crash, String::new()),
             What::Restart { life, .. } => (Sort::Restart, format!("life {life}")),
+            What::Join => (Sort::Join, "joins".to_owned()),
             What::Suspect { peer } => (Sort::Suspicion, format!("{peer}?")),
             What::Trust { peer } => (Sort::Trust, format!("{peer} ok")),
             What::Reject { peer, .. } => (Sort::Accusation, format!("rejects {peer}")),
@@ -352,6 +373,11 @@ impl<'a> Teller<'a> {
                     self.story.downs.push(Span { end: Some(column), ..open });
                 }
             }
+            What::Join => {
+                if let Some(open) = self.open_absences.remove(&lane) {
+                    self.story.absences.push(Absence { end: Some(column), ..open });
+                }
+            }
             What::Pause => {
                 self.open_pauses.entry(lane).or_insert_with(|| span(lane, column, "paused"));
             }
@@ -370,6 +396,10 @@ impl<'a> Teller<'a> {
             && open.look == Band::Holding
         {
             open.text.clone_from(fence);
+        }
+        if is_farewell(record) {
+            self.end_band(lane, column);
+            self.open_absences.entry(lane).or_insert(Absence { lane, start: Some(column), end: None });
         }
     }
 
@@ -418,9 +448,10 @@ impl<'a> Teller<'a> {
                 self.push_arrow(carried, send, start, End::OnTheWay, "still on its way at the end");
             }
         }
-        let Self { mut story, open_bands, open_downs, open_pauses, open_cuts, .. } = self;
+        let Self { mut story, open_bands, open_downs, open_absences, open_pauses, open_cuts, .. } = self;
         story.bands.extend(open_bands.into_values());
         story.downs.extend(open_downs.into_values());
+        story.absences.extend(open_absences.into_values());
         story.pauses.extend(open_pauses.into_values());
         story.cuts.extend(open_cuts);
         story

@@ -20,6 +20,7 @@ impl Run {
         let header = Header {
             algorithm: algorithm.to_owned(),
             nodes: nodes.into_iter().map(NodeId).collect(),
+            newcomers: Vec::new(),
             settings: BTreeMap::new(),
             mutant: None,
             channels: "any".to_owned(),
@@ -211,6 +212,34 @@ pub fn random(n: u32, messages: usize, fifo: bool, seed: u64) -> Trace {
             }
         }
     }
+    run.trace
+}
+
+/// A group that changes: p1 is taken for dead while it is inside and loses the lock to p2, p3 joins, p2 leaves.
+pub fn comings_and_goings() -> Trace {
+    let event = |event: &str, fence: &str| What::Event { event: event.into(), fence: fence.into(), lock: 0 };
+    let mut run = Run::new("group", 1..=3);
+    run.trace.header.newcomers = vec![NodeId(3)];
+    let a = run.acquire(0, 1);
+    run.grant(a, "0.1.1");
+    let at = run.input(1_000, 2, What::Suspect { peer: NodeId(1) });
+    let gather = run.send(at, 1, "Gather{1p2}");
+    run.phase(1, "idle");
+    let at = run.deliver(gather, 2_000);
+    run.effect(at, event("lost", "0.1.1"));
+    run.input(3_000, 2, What::Trust { peer: NodeId(1) });
+    let at = run.acquire(4_000, 2);
+    run.grant(at, "1p2.1.2");
+    run.phase(3, "idle");
+    run.input(5_000, 3, What::Join);
+    let at = run.input(5_000, 3, What::Start);
+    let check_in = run.send(at, 2, "CheckIn{1}");
+    run.deliver(check_in, 6_000);
+    run.release(7_000, 2);
+    let at = run.input(8_000, 2, What::Request { request: "leave".into(), lock: 0 });
+    let leave = run.send(at, 1, "Leave");
+    run.effect(at, event("left", ""));
+    run.deliver(leave, 9_000);
     run.trace
 }
 

@@ -187,6 +187,8 @@ struct Clockwork<P: Protocol, W> {
     workload: W,
     agenda: Agenda<P>,
     last_progress: u64,
+    /// When the last fault happened, or was reported.
+    last_news: Option<u64>,
 }
 
 /// A timer that is armed.
@@ -236,6 +238,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             workload,
             agenda: Agenda::new(Rng::new(seed, stream::WORKLOAD)),
             last_progress: 0,
+            last_news: None,
         };
         let world = World::new(members, &newcomers, config, timing);
         let mut run = Self { world, clockwork, limits, restless };
@@ -293,7 +296,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             if (self.world.travelling() == 0 || restless) && clockwork.asks == 0 {
                 clockwork.workload.quiet(&mut clockwork.agenda);
                 clockwork.carry_out(&mut self.world);
-                let still = clockwork.armed == 0 || restless;
+                let still = if restless { clockwork.is_old_news(self.limits) } else { clockwork.armed == 0 };
                 let idle = clockwork.asks == 0 && still && clockwork.is_all_told();
                 if idle && clockwork.workload.is_done() {
                     return Rest::Done;
@@ -348,6 +351,9 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             return self.clockwork.queue.put_back(due.postponed(resume));
         }
         self.clockwork.free.push(slot as u32);
+        if happening.is_planned() || happening.is_report() {
+            self.clockwork.last_news = Some(self.clockwork.now);
+        }
         self.clockwork.planned -= usize::from(happening.is_planned());
         self.clockwork.reports -= usize::from(happening.is_report());
         match happening {
@@ -545,6 +551,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         self.clockwork.last_progress = self.clockwork.now;
         let suspected: Vec<_> = self.clockwork.suspected.keys().copied().collect();
         for (at, peer) in suspected {
+            self.clockwork.last_news = Some(self.clockwork.now);
             self.trust(at, peer, self.world.life(peer), watch);
         }
         self.clockwork.carry_out(&mut self.world);
@@ -667,6 +674,12 @@ impl<P: Protocol, W> Clockwork<P, W> {
     #[inline(always)]
     /// Whether no fault and no report of one is still to come, as far as that can be waited for: a detector that errs
     /// goes on until it is stopped.
+    /// Whether the processes have had the time to deal with the last failure: where something always moves, nothing else
+    /// tells.
+    fn is_old_news(&self, limits: Limits) -> bool {
+        self.last_news.is_none_or(|news| self.now - news > limits.patience / 8)
+    }
+
     fn is_all_told(&self) -> bool {
         let errs = self.faulty && matches!(self.faults.detector, Detector::Wrong { .. });
         let stops = self.faults.until.is_some() && self.chance_rules();

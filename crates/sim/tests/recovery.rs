@@ -119,6 +119,7 @@ fn wrong_suspicions_are_stopped_by_the_fence() {
             let mut plan = plan(n, LOADS[seed as usize % LOADS.len()], seed);
             plan.faults.detector = detector(if seed % 2 == 0 { "wrong:60" } else { "wrong:uniform:5..40" });
             plan.faults.until = Some(400_000);
+            plan.max_events = 200_000;
             let outcome = recovers_well(&setup(about.name, n, &[]), &plan);
             refused += outcome.report.locks().unwrap().refused_by_fence;
         }

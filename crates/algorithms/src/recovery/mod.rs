@@ -87,8 +87,10 @@ pub struct Assembly<A: Mutex> {
     clock: LamportClock,
     /// What our application wants.
     standing: Standing,
-    /// Who leads, as far as we know.
-    leader: Option<NodeId>,
+    /// Who was elected last; before the first election, the highest of the group.
+    elected: Option<NodeId>,
+    /// Who called the last roll: whom to follow where nobody is elected.
+    convener: Option<NodeId>,
     /// Who is suspected, and in which life.
     down: BTreeMap<NodeId, Incarnation>,
     /// Members of this epoch whose life has ended since it began.
@@ -419,7 +421,8 @@ impl<A: Mutex> Protocol for Assembly<A> {
             config: config.clone(),
             timing,
             life,
-            leader: group.max().filter(|_| belongs),
+            elected: group.max().filter(|_| belongs),
+            convener: None,
             group,
             epoch: saved.epoch,
             part,
@@ -450,7 +453,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
             Input::Receive { from, message } => self.receive(from, message, out),
             Input::Expire(timer) => self.expire(timer, out),
             Input::Request(Asked::Elected { leaders, .. }) => {
-                self.leader = leaders.first().copied();
+                self.elected = leaders.first().copied();
                 self.follow(out);
             }
             Input::Request(Asked::App(request)) => self.ask(request, out),
@@ -525,8 +528,13 @@ impl<A: Mutex> Assembly<A> {
         self.part.is_some() && self.gathered_by.is_none()
     }
 
+    /// Who leads, as far as we know.
+    fn leader(&self) -> Option<NodeId> {
+        self.elected.or(self.convener).filter(|leader| !self.down.contains_key(leader))
+    }
+
     fn leads(&self) -> bool {
-        self.leader == Some(self.id)
+        self.leader() == Some(self.id)
     }
 
     fn receive(&mut self, from: NodeId, message: AssemblyMessage<A::Message>, out: &mut impl Effects<Self>) {

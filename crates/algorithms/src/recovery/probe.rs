@@ -41,7 +41,7 @@ impl<A: Mutex> Assembly<A> {
             return;
         }
         self.arm_patience(out);
-        match (self.config.monitor, self.leader) {
+        match (self.config.monitor, self.leader()) {
             (Monitor::Elected, Some(leader)) if leader != self.id => out.send(leader, Msg::Missing),
             (Monitor::Elected, None) => {}
             (Monitor::Elected | Monitor::All, _) => self.search(out),
@@ -130,7 +130,7 @@ impl<A: Mutex> Assembly<A> {
     }
 
     fn report_loss(&mut self, out: &mut impl Effects<Self>) {
-        match self.leader {
+        match self.leader() {
             Some(leader) if leader != self.id => out.send(leader, Msg::Lost { epoch: self.epoch }),
             Some(_) => self.gather(out),
             None => {}

@@ -106,7 +106,7 @@ impl<A: Mutex> Assembly<A> {
 
     /// There is a leader, perhaps a new one: tell it what we want of it.
     pub(super) fn follow(&mut self, out: &mut impl Effects<Self>) {
-        match self.leader {
+        match self.leader() {
             Some(leader) if leader != self.id => {
                 if self.part.is_none() && !self.leavers.contains(&self.id) {
                     out.send(leader, self.presence());
@@ -123,16 +123,16 @@ impl<A: Mutex> Assembly<A> {
         self.give_up(peer, life);
         self.drop_from_probe(peer, out);
         // It has held us up and will not let us go: whoever leads must call the roll again.
-        if self.gathered_by == Some(peer) && self.leader != Some(peer) {
-            match self.leader {
+        if self.gathered_by == Some(peer) && self.elected != Some(peer) {
+            match self.leader() {
                 Some(leader) if leader != self.id => out.send(leader, self.presence()),
                 _ => {
                     self.newcomers.insert(self.id);
                 }
             }
         }
-        if self.leader == Some(peer) {
-            self.leader = None;
+        if self.elected == Some(peer) {
+            self.elected = None;
             // Outside the group there is nobody to elect or to be elected by.
             if self.part.is_some() {
                 out.emit(Told::Elect);
@@ -467,14 +467,17 @@ impl<A: Mutex> Assembly<A> {
         self.gathered_by = None;
         self.tokens_seen = 0;
         self.clock.witness(roll.clock.time());
+        let before = self.group.clone();
         self.group = Members::listed(roll.standings.iter().map(|(id, _)| *id).collect::<Vec<_>>());
         self.ended.retain(|peer| self.down.contains_key(peer));
         let group = &self.group;
         self.newcomers.retain(|peer| !group.contains(*peer));
-        // Who comes from outside, or whose leader has left, has nobody else to follow.
-        let gone = self.leader.is_none_or(|leader| !self.group.contains(leader));
-        if gone {
-            self.leader = Some(roll.convener).filter(|convener| !self.down.contains_key(convener));
+        self.convener = Some(roll.convener);
+        // Whoever was elected and is no longer a member has left.
+        if self.elected.is_some_and(|elected| before.contains(elected) && !self.group.contains(elected))
+            && self.elected != Some(self.id)
+        {
+            self.elected = None;
         }
         self.save(out);
         for timer in core::mem::take(&mut self.armed) {
@@ -488,7 +491,7 @@ impl<A: Mutex> Assembly<A> {
         // Whoever has left is gone for good; its name may be used again.
         let group = &self.group;
         self.leavers.retain(|peer| *peer == self.id || group.contains(*peer));
-        if self.leader.is_none() && self.part.is_some() {
+        if self.leader().is_none() && self.part.is_some() {
             out.emit(Told::Elect);
         }
         self.follow(out);

@@ -280,7 +280,7 @@ fn book_f13_majorities_decide() {
         world.report(dead);
         world.drain();
         // Whoever was left out might have been inside, for all that the others know.
-        let leader = world.process(1).application().leader.expect("the highest has won").0;
+        let leader = world.process(1).application().leader().expect("the highest has won").0;
         expire_all(&mut world, leader, &AssemblyTimer::Quarantine);
         world.drain();
     }

@@ -101,7 +101,8 @@ fn run<A: Mutex, L: Locks>(
     };
     let workload = Entries::new(n, plan.locks, plan.entries, plan.load, plan.think(restless), plan.hold());
     let workload = workload.joined_by(founders);
-    let metrics = (EntryTimes::new(n, plan.locks), Outages::new(n, plan.locks));
+    let outages = if plan.faults.is_empty() { Outages::none() } else { Outages::new(n, plan.locks) };
+    let metrics = (EntryTimes::new(n, plan.locks), outages);
     let finished = drive(cast, plan, workload, metrics, record);
 
     let (judge, (times, outages)) = (&finished.judge, &finished.metrics);

@@ -57,6 +57,12 @@ impl Outages {
         Self { faults: Vec::new(), locks: vec![lock; locks] }
     }
 
+    /// Of a run in which nothing can go wrong: it does not look.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new(0, 0)
+    }
+
     /// What is known when the run is over, in the order in which it happened.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
@@ -80,7 +86,7 @@ impl Outages {
     }
 
     fn asked(&mut self, at: &Moment, process: Process, lock: usize) {
-        let lock = &mut self.locks[lock];
+        let Some(lock) = self.locks.get_mut(lock) else { return };
         if core::mem::replace(&mut lock.waiting[process.index()], true) {
             return;
         }
@@ -92,7 +98,7 @@ impl Outages {
 
     /// A process no longer waits.
     fn gave_up(&mut self, process: Process, lock: usize) {
-        let lock = &mut self.locks[lock];
+        let Some(lock) = self.locks.get_mut(lock) else { return };
         if !core::mem::replace(&mut lock.waiting[process.index()], false) {
             return;
         }
@@ -103,7 +109,8 @@ impl Outages {
     }
 
     fn granted(&mut self, at: &Moment, process: Process, lock: usize) {
-        for (fault, since) in self.locks[lock].open.drain(..) {
+        let Some(waiters) = self.locks.get_mut(lock) else { return };
+        for (fault, since) in waiters.open.drain(..) {
             let lasted = at.time - since.unwrap_or(at.time);
             if lasted > 0 {
                 let fault = &mut self.faults[fault];

@@ -130,7 +130,12 @@ impl Shrinker<'_> {
             }
         }
         // A dead end shows only when all that was on its way has arrived.
-        stage.apply(&Command::Settle).ok()?;
+        let before = stage.world().steps();
+        if stage.apply(&Command::Settle).is_err() {
+            // What never settles is not tried for ever.
+            self.effort = self.effort.saturating_sub((stage.world().steps() - before) as usize);
+            return None;
+        }
         let stuck = stage.judge().violation().is_some_and(|violation| violation.property == self.property);
         stuck.then_some(done)
     }

@@ -88,6 +88,8 @@ pub struct Entries {
     busy: usize,
     /// How many entries are not over yet.
     open: u64,
+    /// Whether anybody ever wanted to leave the group; most runs need not look any further.
+    has_leavers: bool,
     /// By process: whether it wants to leave the group.
     leaving: Vec<Leaving>,
     /// How many processes that are up want to leave and have not been let go.
@@ -143,6 +145,7 @@ impl Entries {
             ready: Vec::new(),
             busy: 0,
             open: entries * (n * locks) as u64,
+            has_leavers: false,
             leaving: vec![Leaving::No; n],
             leavers: 0,
         }
@@ -179,7 +182,9 @@ impl Entries {
         self.open -= 1;
         self.busy -= 1;
         self.next(place, agenda);
-        self.maybe_ask_to_leave(place % self.n, agenda);
+        if self.has_leavers {
+            self.maybe_ask_to_leave(place % self.n, agenda);
+        }
     }
 
     fn next<P: Locks>(&mut self, place: usize, agenda: &mut Agenda<P>) {
@@ -201,7 +206,8 @@ impl Entries {
 
     /// How many entries a user will still ask for: none once its process wants to leave.
     fn left(&self, place: usize) -> u64 {
-        if self.leaving[place % self.n] == Leaving::No { self.users[place].left } else { 0 }
+        let leaves = self.has_leavers && self.leaving[place % self.n] != Leaving::No;
+        if leaves { 0 } else { self.users[place].left }
     }
 
     /// The users at a process.
@@ -277,6 +283,7 @@ impl<P: Locks> Workload<P> for Entries {
             mutex::Event::Lost { .. } => {}
             mutex::Event::Left => {
                 self.go_down(process.index());
+                self.has_leavers = true;
                 self.leaving[process.index()] = Leaving::Answered;
                 agenda.depart(process.index());
             }
@@ -361,6 +368,7 @@ impl<P: Locks> Workload<P> for Entries {
                 self.busy -= 1;
             }
         }
+        self.has_leavers = true;
         self.leaving[process] = Leaving::Soon;
         self.leavers += usize::from(is_up);
         self.maybe_ask_to_leave(process, agenda);

@@ -49,6 +49,14 @@ fn a_saturated_ring_costs_one_message_per_entry() {
     assert_eq!(outcome.report.messages, 4 * 6 + 1);
 }
 
+/// Several locks: a token for each.
+#[test]
+fn a_run_with_several_tokens_is_over_with_its_last_exit() {
+    let outcome = run(&Plan { locks: 3, entries: 2, ..plan(4, Load::Saturated, 1) });
+    assert!(outcome.report.all_held() && outcome.report.ending == "done", "{:?}", outcome.violation);
+    assert_eq!(outcome.report.locks().unwrap().entries, 24);
+}
+
 /// A light load finds the token anywhere on the ring, and nobody competes.
 #[test]
 fn a_light_load_finds_the_token_anywhere() {

@@ -228,9 +228,14 @@ pub enum AssemblyMessage<M> {
     Expelled {
         /// The epoch of the roll.
         epoch: Epoch,
+        /// Who is in it.
+        group: Vec<NodeId>,
     },
-    /// I have been waiting for long: is the token lost?
-    Missing,
+    /// I have been waiting for long: is the token lost, or am I?
+    Missing {
+        /// The epoch of my roll.
+        epoch: Epoch,
+    },
     /// The token is lost.
     Lost {
         /// The epoch in which it was.
@@ -312,7 +317,7 @@ impl<M: Message> Message for AssemblyMessage<M> {
             Msg::CheckIn { .. } => "CheckIn",
             Msg::Leave => "Leave",
             Msg::Expelled { .. } => "Expelled",
-            Msg::Missing => "Missing",
+            Msg::Missing { .. } => "Missing",
             Msg::Lost { .. } => "Lost",
             Msg::Where { .. } => "Where",
             Msg::Here { .. } => "Here",
@@ -461,6 +466,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
             Input::PeerUp { peer, .. } => {
                 self.down.remove(&peer);
                 self.newcomers.insert(peer);
+                self.set_right(peer, Epoch::FIRST, out);
                 self.maybe_gather(out);
             }
         }
@@ -565,13 +571,16 @@ impl<A: Mutex> Assembly<A> {
                 self.leavers.insert(from);
                 self.maybe_gather(out);
             }
-            // We were taken for dead, and have missed it.
-            Msg::Expelled { epoch } => {
-                if epoch > self.epoch && self.gathered_by.is_none() && self.part.is_some() {
-                    self.become_outsider(out);
+            Msg::Expelled { group, .. } if !is_listed(&group) => {
+                out.reject(from, "a roll names each member once");
+            }
+            Msg::Expelled { epoch, group } => self.on_expelled(from, epoch, group, out),
+            Msg::Missing { epoch } => {
+                self.set_right(from, epoch, out);
+                if self.leads() {
+                    self.search(out);
                 }
             }
-            Msg::Missing => self.search(out),
             Msg::Lost { epoch } => self.on_lost(epoch, out),
             Msg::Where { epoch, round } => self.on_where(from, epoch, round, out),
             Msg::Here { epoch, round, found } => self.on_here(from, epoch, round, found, out),
@@ -728,10 +737,7 @@ impl<A: Mutex> Assembly<A> {
                 out.reject(from, "more messages wait for their epoch than there is room for");
             }
         } else if !self.group.contains(from) {
-            // Only those who were not there when the roll was called still use an old one.
-            if epoch < self.epoch && self.part.is_some() {
-                out.send(from, Msg::Expelled { epoch: self.epoch });
-            }
+            self.set_right(from, epoch, out);
         } else if epoch == self.epoch && self.is_active() {
             self.tokens_seen += u64::from(A::token_in(&message).is_some());
             self.play(Input::Receive { from, message }, out);

@@ -27,13 +27,11 @@ pub(super) struct Probe {
 }
 
 impl<A: Mutex> Assembly<A> {
-    /// A request waits; if it waits for too long, the token is looked for.
+    /// A request waits; if it waits for too long, the token is looked for, and whether we are still a member.
     pub(super) fn arm_patience(&self, out: &mut impl Effects<Self>) {
-        if A::MOVES_TOKEN {
-            let laps = if self.config.broken == Some(Broken::SingleProbe) { 0 } else { 4 };
-            let laps = 1 + laps * u32::try_from(self.group.len()).unwrap_or(u32::MAX);
-            out.arm(Timer::Patience, After::exactly(self.timing.answer_timeout().saturating_mul(laps)));
-        }
+        let laps = if self.config.broken == Some(Broken::SingleProbe) { 0 } else { 4 };
+        let laps = 1 + laps * u32::try_from(self.group.len()).unwrap_or(u32::MAX);
+        out.arm(Timer::Patience, After::exactly(self.timing.answer_timeout().saturating_mul(laps)));
     }
 
     pub(super) fn on_patience(&mut self, out: &mut impl Effects<Self>) {
@@ -41,10 +39,11 @@ impl<A: Mutex> Assembly<A> {
             return;
         }
         self.arm_patience(out);
-        match (self.config.monitor, self.leader()) {
-            (Monitor::Elected, Some(leader)) if leader != self.id => out.send(leader, Msg::Missing),
-            (Monitor::Elected, None) => {}
-            (Monitor::Elected | Monitor::All, _) => self.search(out),
+        if self.is_active() {
+            out.send_all(self.group.others(self.id), &Msg::Missing { epoch: self.epoch });
+            if self.config.monitor == Monitor::All || self.leads() {
+                self.search(out);
+            }
         }
     }
 

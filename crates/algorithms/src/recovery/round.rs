@@ -142,6 +142,30 @@ impl<A: Mutex> Assembly<A> {
         self.maybe_gather(out);
     }
 
+    /// Tells a process that has missed a roll in which it is not; only those who were not there still use an old one.
+    pub(super) fn set_right(&self, peer: NodeId, epoch: Epoch, out: &mut impl Effects<Self>) {
+        if self.is_active() && !self.group.contains(peer) && epoch <= self.epoch {
+            out.send(peer, Msg::Expelled { epoch: self.epoch, group: self.group.iter().collect() });
+        }
+    }
+
+    pub(super) fn on_expelled(
+        &mut self,
+        from: NodeId,
+        epoch: Epoch,
+        group: Vec<NodeId>,
+        out: &mut impl Effects<Self>,
+    ) {
+        // Two groups that have each taken the other for dead: the earlier joins the later.
+        if epoch < self.epoch {
+            return self.set_right(from, epoch, out);
+        }
+        if epoch > self.epoch && self.is_active() {
+            self.group = Members::listed(group);
+            self.become_outsider(out);
+        }
+    }
+
     /// Takes a process for dead.
     pub(super) fn give_up(&mut self, peer: NodeId, life: Incarnation) {
         self.down.insert(peer, life);

@@ -28,7 +28,8 @@ pub(crate) fn expected_messages<A: Mutex>(config: &A::Config, plan: &Plan) -> u6
     let n = plan.members.len();
     let entries = vec![plan.entries * plan.locks as u64; n];
     let tally = Tally { load: plan.load, entries: &entries, waited: &vec![0; n], at_hand: &vec![0; n] };
-    A::formula(config, &plan.members, &tally).low
+    let mean = A::mean(config, &plan.members, &tally);
+    mean.map_or_else(|| A::formula(config, &plan.members, &tally).low, |mean| mean as u64)
 }
 
 fn run<A: Mutex, L: Locks>(
@@ -56,6 +57,7 @@ fn run<A: Mutex, L: Locks>(
     let (entries, waited, at_hand) = (judge.entries(), judge.waited(), judge.at_hand());
     let tally = Tally { load: plan.load, entries: &entries, waited: &waited, at_hand: &at_hand };
     let formula = A::formula(config, &plan.members, &tally);
+    let mean = A::mean(config, &plan.members, &tally);
     let total = tally.total();
     let mean_delay = plan.delay.mean() as f64;
     let hops = times.sync_delay.mean().filter(|_| mean_delay > 0.0 && plan.links.is_empty());
@@ -76,7 +78,7 @@ fn run<A: Mutex, L: Locks>(
     };
     let comparable = total > 0 && plan.faults.is_empty();
     let judgements = judge.judgements();
-    let facts = Facts { header, plan, formula, unit: PerUnit(total), comparable, judgements };
+    let facts = Facts { header, plan, formula, mean, unit: PerUnit(total), comparable, judgements };
     let report = facts.report(&finished, Part::Locks(part));
     Outcome { report, violation: finished.judge.violation().cloned(), trace: finished.trace }
 }

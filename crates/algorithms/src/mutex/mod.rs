@@ -182,6 +182,12 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
     /// How many messages a run must have cost.
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula;
 
+    /// How many messages a run of this kind costs on average, where the literature gives a mean within the bounds of
+    /// the formula.
+    fn mean(_config: &Self::Config, _members: &Members, _tally: &Tally<'_>) -> Option<f64> {
+        None
+    }
+
     /// How many messages, one after the other, stand between a request and its grant if nobody else competes.
     fn client_hops(config: &Self::Config, members: &Members, requester: NodeId) -> RangeInclusive<u32>;
 

@@ -49,6 +49,7 @@ registry! {
         mutex::CarvalhoRoucairol,
         mutex::Maekawa,
         mutex::Majority,
+        mutex::Raymond,
     }
     election {
         election::Bully,

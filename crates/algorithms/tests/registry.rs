@@ -13,13 +13,14 @@ use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
 use conclave_core::Members;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "central",
     "lamport",
     "ricart-agrawala",
     "carvalho-roucairol",
     "maekawa",
     "majority",
+    "raymond",
     "bully",
     "chang-roberts",
     "ring-active-list",
@@ -140,10 +141,12 @@ fn configure_all<A: Algorithm>() {
                 let settings = Settings::new(&A::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
                 let config = A::configure(&settings.expect("declared"), &members);
                 let no_plane = given.contains(&("quorum", "plane")) && ![3, 7, 13].contains(&n);
+                // A tree that is given must be given.
+                let no_tree = given.contains(&("tree", "given"));
                 match config {
-                    Ok(_) => assert!(!no_plane, "{given:?} n={n}"),
+                    Ok(_) => assert!(!no_plane && !no_tree, "{given:?} n={n}"),
                     Err(SettingError::Unfit(why)) => {
-                        assert!(no_plane, "{} {given:?}: {why}", A::ABOUT.name);
+                        assert!(no_plane || no_tree, "{} {given:?}: {why}", A::ABOUT.name);
                     }
                     Err(other) => panic!("{}: {other}", A::ABOUT.name),
                 }

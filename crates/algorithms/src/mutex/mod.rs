@@ -25,10 +25,12 @@ mod majority;
 mod properties;
 mod queue;
 mod quorum;
+mod raymond;
 mod resource;
 mod ricart_agrawala;
 mod roll;
 mod tokens;
+mod tree;
 
 pub use carvalho_roucairol::CarvalhoRoucairol;
 pub use central::Central;
@@ -37,9 +39,11 @@ pub use maekawa::Maekawa;
 pub use majority::Majority;
 pub use properties::{Locks, Properties};
 pub use quorum::Quorums;
+pub use raymond::Raymond;
 pub use resource::Guard;
 pub use ricart_agrawala::RicartAgrawala;
 pub use roll::{Roll, Standing};
+pub use tree::Tree;
 
 /// What an application may ask of a lock. A process has at most one request outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -92,7 +92,8 @@ fn every_broken_twin_is_caught_and_its_script_breaks_the_same_promise() {
         let command = format!("sim {algorithm} -n {} --mutant {name} --seeds 1000 --json", twin["nodes"]);
         // Some need to be alone with the lock, some need company; some need rivals, some a dead leader.
         let dead = format!("--crash {}@0 --start 1", twin["nodes"]);
-        let ways = if text("breaks").starts_with("ME") || text("breaks") == "FENCE" {
+        let ways = if text("breaks").starts_with("ME") || ["FENCE", "TOK"].contains(&text("breaks").as_str())
+        {
             vec!["--load saturated", "--load open"]
         } else {
             vec!["--start all", "--start 1", &dead]

@@ -8,7 +8,7 @@ use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::Setup;
 
 /// Every algorithm in every safe setting that changes its messages.
-pub const VARIANTS: [(&str, &[(&str, &str)]); 13] = [
+pub const VARIANTS: [(&str, &[(&str, &str)]); 18] = [
     ("central", &[("variant", "silent")]),
     ("central", &[("variant", "denied")]),
     ("central", &[("variant", "queued")]),
@@ -22,6 +22,11 @@ pub const VARIANTS: [(&str, &[(&str, &str)]); 13] = [
     ("maekawa", &[("variant", "eager")]),
     ("majority", &[]),
     ("majority", &[("mode", "backoff")]),
+    ("raymond", &[]),
+    ("raymond", &[("arity", "3")]),
+    ("raymond", &[("tree", "chain")]),
+    ("raymond", &[("tree", "star")]),
+    ("raymond", &[("tree", "random")]),
 ];
 
 pub const LOADS: [Load; 3] = [Load::Light, Load::Open, Load::Saturated];

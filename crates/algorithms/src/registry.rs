@@ -50,6 +50,7 @@ registry! {
         mutex::Maekawa,
         mutex::Majority,
         mutex::Raymond,
+        mutex::Singhal,
     }
     election {
         election::Bully,

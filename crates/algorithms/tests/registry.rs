@@ -13,7 +13,7 @@ use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
 use conclave_core::Members;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "central",
     "lamport",
     "ricart-agrawala",
@@ -21,6 +21,7 @@ const NAMES: [&str; 13] = [
     "maekawa",
     "majority",
     "raymond",
+    "singhal",
     "bully",
     "chang-roberts",
     "ring-active-list",

@@ -14,9 +14,16 @@ static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// One test, so that no other thread allocates meanwhile.
 #[test]
 fn nothing_is_allocated_per_message() {
-    for algorithm in
-        ["ricart-agrawala", "central", "lamport", "maekawa", "majority", "carvalho-roucairol", "raymond"]
-    {
+    for algorithm in [
+        "ricart-agrawala",
+        "central",
+        "lamport",
+        "maekawa",
+        "majority",
+        "carvalho-roucairol",
+        "raymond",
+        "singhal",
+    ] {
         let measured = |entries| {
             let mut plan = plan(10, Load::Saturated, 1);
             plan.entries = entries;

@@ -29,6 +29,7 @@ mod raymond;
 mod resource;
 mod ricart_agrawala;
 mod roll;
+mod singhal;
 mod tokens;
 mod tree;
 
@@ -43,6 +44,7 @@ pub use raymond::Raymond;
 pub use resource::Guard;
 pub use ricart_agrawala::RicartAgrawala;
 pub use roll::{Roll, Standing};
+pub use singhal::Singhal;
 pub use tree::Tree;
 
 /// What an application may ask of a lock. A process has at most one request outstanding.

@@ -124,6 +124,8 @@ pub enum Topology {
     Star,
     /// Everyone to its successor.
     Ring,
+    /// Everyone to its neighbours in a tree.
+    Tree,
 }
 
 impl Topology {
@@ -134,6 +136,7 @@ impl Topology {
             Self::Complete => "complete",
             Self::Star => "star",
             Self::Ring => "ring",
+            Self::Tree => "tree",
         }
     }
 }

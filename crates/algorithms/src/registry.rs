@@ -52,6 +52,8 @@ registry! {
         mutex::RicartAgrawalaToken,
         mutex::SuzukiKasami,
         mutex::TokenRing,
+        mutex::Raymond,
+        mutex::Singhal,
     }
     election {
         election::Bully,

@@ -13,7 +13,7 @@ use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
 use conclave_core::Members;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
     "central",
     "lamport",
     "ricart-agrawala",
@@ -23,6 +23,8 @@ const NAMES: [&str; 15] = [
     "ricart-agrawala-token",
     "suzuki-kasami",
     "token-ring",
+    "raymond",
+    "singhal",
     "bully",
     "chang-roberts",
     "ring-active-list",
@@ -146,10 +148,12 @@ fn configure_all<A: Algorithm>() {
                 let settings = Settings::new(&A::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
                 let config = A::configure(&settings.expect("declared"), &members);
                 let no_plane = given.contains(&("quorum", "plane")) && ![3, 7, 13].contains(&n);
+                // A tree that is given must be given.
+                let no_tree = given.contains(&("tree", "given"));
                 match config {
-                    Ok(_) => assert!(!no_plane, "{given:?} n={n}"),
+                    Ok(_) => assert!(!no_plane && !no_tree, "{given:?} n={n}"),
                     Err(SettingError::Unfit(why)) => {
-                        assert!(no_plane, "{} {given:?}: {why}", A::ABOUT.name);
+                        assert!(no_plane || no_tree, "{} {given:?}: {why}", A::ABOUT.name);
                     }
                     Err(other) => panic!("{}: {other}", A::ABOUT.name),
                 }

@@ -1,7 +1,7 @@
 //! `conclave list`: what there is.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
-use conclave_algorithms::{About, Mutant, Setting, Values, registry};
+use conclave_algorithms::{About, Mutant, Setting, Trigger, Values, registry};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -110,9 +110,9 @@ fn details(about: &About) -> String {
     for (name, fact) in facts {
         text += &indented(&format!("  {name:<10}"), fact);
     }
-    if !about.settings.is_empty() {
+    if about.every_setting().next().is_some() {
         text += &format!("\n{}\n", "settings, for --set".bold());
-        about.settings.iter().for_each(|setting| text += &setting_lines(setting));
+        about.every_setting().for_each(|setting| text += &setting_lines(setting));
     }
     if !about.mutants.is_empty() {
         text += &format!("\n{}\n", "broken twins, for --mutant".bold());
@@ -123,8 +123,13 @@ fn details(about: &About) -> String {
 
 fn twins(about: &About) -> String {
     let lines = about.mutants.iter().map(|mutant| {
-        let Mutant { name, breaks, nodes, change } = mutant;
-        indented(&format!("  {name:<20} {breaks:<9} -n {nodes:<3} "), change)
+        let Mutant { name, breaks, nodes, change, trigger } = mutant;
+        let needs = match trigger {
+            Trigger::Schedule => "",
+            Trigger::Crash => " (seen after a crash)",
+            Trigger::Suspicion => " (seen under wrong suspicions)",
+        };
+        indented(&format!("  {name:<22} {breaks:<9} -n {nodes:<3} "), &format!("{change}{needs}"))
     });
     lines.collect()
 }
@@ -166,7 +171,7 @@ fn json(about: &About) -> Value {
         "topology": about.topology.name(),
         "cost": about.cost,
         "faults": about.faults,
-        "settings": about.settings.iter().map(setting_json).collect::<Vec<_>>(),
+        "settings": about.every_setting().map(setting_json).collect::<Vec<_>>(),
         "mutants": about.mutants.iter().map(|mutant| json!({
             "name": mutant.name, "breaks": mutant.breaks, "nodes": mutant.nodes, "change": mutant.change,
         })).collect::<Vec<_>>(),

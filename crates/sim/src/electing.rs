@@ -74,8 +74,15 @@ pub fn simulate<A: Election>(config: &A::Config, plan: &Plan, mut header: Header
         disagreement: judge.disagreement() as f64 / 1e3,
     };
     let judgements = judge.judgements();
-    let facts =
-        Facts { header: &header, plan, formula, unit: PerUnit(1), comparable: !tally.disturbed, judgements };
+    let facts = Facts {
+        header: &header,
+        plan,
+        formula,
+        mean: None,
+        unit: PerUnit(1),
+        comparable: !tally.disturbed,
+        judgements,
+    };
     let report = facts.report(&finished, Part::Election(part));
     Outcome { report, violation: finished.judge.violation().cloned(), trace: finished.trace }
 }

@@ -71,7 +71,8 @@ pub(crate) fn expected_messages<A: Mutex>(config: &A::Config, plan: &Plan) -> u6
         waited: &nobody,
         at_hand: &nobody,
     };
-    A::formula(config, &plan.members, &tally).low
+    let mean = A::mean(config, &plan.members, &tally);
+    mean.map_or_else(|| A::formula(config, &plan.members, &tally).low, |mean| mean as u64)
 }
 
 fn run<A: Mutex, L: Locks>(
@@ -117,6 +118,7 @@ fn run<A: Mutex, L: Locks>(
         at_hand: &at_hand[..founders],
     };
     let formula = A::formula(config, &plan.members, &tally);
+    let mean = A::mean(config, &plan.members, &tally);
     let mean_delay = plan.delay.mean() as f64;
     let hops = times.sync_delay.mean().filter(|_| mean_delay > 0.0 && plan.links.is_empty());
     let seconds = finished.virtual_time as f64 / 1e6;
@@ -139,7 +141,7 @@ fn run<A: Mutex, L: Locks>(
     };
     let comparable = total > 0 && plan.faults.is_empty();
     let judgements = judge.judgements();
-    let facts = Facts { header: &header, plan, formula, unit: PerUnit(total), comparable, judgements };
+    let facts = Facts { header: &header, plan, formula, mean, unit: PerUnit(total), comparable, judgements };
     let report = facts.report(&finished, Part::Locks(part));
     Outcome { report, violation: finished.judge.violation().cloned(), trace: finished.trace }
 }

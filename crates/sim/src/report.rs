@@ -173,6 +173,9 @@ pub struct FormulaReport {
     pub low: f64,
     /// At most, if there is a bound.
     pub high: Option<f64>,
+    /// On average over runs of this kind, where the literature gives that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
     /// Whether the measured number agrees; nothing if they cannot be compared: nobody entered, or faults were injected.
     pub agrees: Option<bool>,
 }
@@ -236,6 +239,8 @@ pub(crate) struct Facts<'a> {
     pub header: &'a Header,
     pub plan: &'a Plan,
     pub formula: Formula,
+    /// What the literature gives on average, in all.
+    pub mean: Option<f64>,
     pub unit: PerUnit,
     /// Whether a formula for runs without faults can be held against this one.
     pub comparable: bool,
@@ -285,6 +290,7 @@ impl Facts<'_> {
             exact: self.formula.exact().filter(|_| units > 0).map(share),
             low: share(self.formula.low),
             high: self.formula.high.map(share),
+            mean: self.mean.filter(|_| units > 0).map(|total| round(total / units as f64)),
             agrees: comparable.then(|| self.formula.admits(messages)),
         }
     }

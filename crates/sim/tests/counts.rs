@@ -139,6 +139,9 @@ fn delays_are_those_of_the_literature() {
         ("majority", 2.0, 1.0..=2.0),
         ("ricart-agrawala-token", 2.0, 1.0..=1.0),
         ("suzuki-kasami", 2.0, 1.0..=1.0),
+        // From leaf to leaf, there and back; on its walk round seven processes the token takes twelve steps.
+        ("raymond", 8.0, 1.7..=1.72),
+        ("singhal", 2.0, 1.0..=1.0),
     ] {
         let mut alone = plan(7, Load::Light, 1);
         alone.delay = Span::Constant(5_000);

@@ -57,12 +57,18 @@ fn loss_costs_progress_and_only_lamport_its_safety() {
     }
 }
 
-/// An algorithm that declares any-order channels and numbers its requests is not confused by copies.
+/// An algorithm that declares any-order channels and numbers its requests, or its token, is not confused by copies.
 #[test]
-fn copies_do_no_harm_where_requests_are_numbered() {
-    for algorithm in
-        ["central", "ricart-agrawala", "carvalho-roucairol", "ricart-agrawala-token", "suzuki-kasami"]
-    {
+fn copies_do_no_harm_where_messages_are_numbered() {
+    for algorithm in [
+        "central",
+        "ricart-agrawala",
+        "carvalho-roucairol",
+        "ricart-agrawala-token",
+        "suzuki-kasami",
+        "raymond",
+        "singhal",
+    ] {
         for seed in 1..=200 {
             let faults = Faults { duplicate: "0.3".parse().unwrap(), ..Faults::default() };
             let plan = with(faults, LOADS[seed as usize % 3], 4, seed);

@@ -24,6 +24,8 @@ fn nothing_is_allocated_per_message() {
         "ricart-agrawala-token",
         "suzuki-kasami",
         "token-ring",
+        "raymond",
+        "singhal",
     ] {
         let measured = |entries| {
             let mut plan = plan(10, Load::Saturated, 1);

@@ -49,6 +49,10 @@ fn a_thousand_seeds_break_no_promise() {
         ("suzuki-kasami", "ME5-FCFS"),
         ("suzuki-kasami", "ME5-HB"),
         ("token-ring", "ME5-FCFS"),
+        ("raymond", "ME5-FCFS"),
+        ("raymond", "ME5-HB"),
+        ("singhal", "ME5-FCFS"),
+        ("singhal", "ME5-HB"),
     ];
     for order in not_promised {
         assert!(broken.contains_key(&order), "{order:?} was never seen broken; seen: {broken:?}");

@@ -29,13 +29,16 @@ mod majority;
 mod properties;
 mod queue;
 mod quorum;
+mod raymond;
 mod resource;
 mod ricart_agrawala;
 mod ricart_agrawala_token;
 mod roll;
+mod singhal;
 mod suzuki_kasami;
 mod token_ring;
 mod tokens;
+mod tree;
 
 pub use carvalho_roucairol::CarvalhoRoucairol;
 pub use central::Central;
@@ -44,12 +47,15 @@ pub use maekawa::Maekawa;
 pub use majority::Majority;
 pub use properties::{Locks, Properties};
 pub use quorum::Quorums;
+pub use raymond::Raymond;
 pub use resource::Guard;
 pub use ricart_agrawala::RicartAgrawala;
 pub use ricart_agrawala_token::RicartAgrawalaToken;
 pub use roll::{Roll, Standing};
+pub use singhal::Singhal;
 pub use suzuki_kasami::SuzukiKasami;
 pub use token_ring::TokenRing;
+pub use tree::Tree;
 
 /// What an application may ask of a lock. A process has at most one request outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -233,6 +239,12 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
 
     /// How many messages a run must have cost.
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula;
+
+    /// How many messages a run of this kind costs on average, where the literature gives a mean within the bounds of
+    /// the formula.
+    fn mean(_config: &Self::Config, _members: &Members, _tally: &Tally<'_>) -> Option<f64> {
+        None
+    }
 
     /// How many messages, one after the other, stand between a request and its grant if nobody else competes.
     fn client_hops(config: &Self::Config, members: &Members, requester: NodeId) -> RangeInclusive<u32>;

@@ -89,6 +89,10 @@ impl<A: Mutex> Mutex for Recovering<A> {
         A::formula(&config.application.algorithm, members, tally)
     }
 
+    fn mean(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Option<f64> {
+        A::mean(&config.application.algorithm, members, tally)
+    }
+
     fn client_hops(config: &Self::Config, members: &Members, requester: NodeId) -> RangeInclusive<u32> {
         let alone = A::client_hops(&config.application.algorithm, members, requester);
         match config.application.consent {

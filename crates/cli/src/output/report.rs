@@ -152,7 +152,10 @@ fn formula(report: &Report, counted: bool) -> String {
     let value = match (formula.exact, formula.high) {
         _ if !counted => String::new(),
         (Some(exact), _) => format!(" = {}", number(exact)),
-        (None, Some(high)) => format!(": {} to {}", number(formula.low), number(high)),
+        (None, Some(high)) => {
+            let mean = formula.mean.map(|mean| format!(", {} on average", number(mean)));
+            format!(": {} to {}{}", number(formula.low), number(high), mean.unwrap_or_default())
+        }
         (None, None) if formula.low == 0.0 => return formula.text.into(),
         (None, None) => format!(": at least {}", number(formula.low)),
     };

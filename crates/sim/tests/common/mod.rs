@@ -8,7 +8,7 @@ use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::Setup;
 
 /// Every algorithm in every safe setting that changes its messages.
-pub const VARIANTS: [(&str, &[(&str, &str)]); 17] = [
+pub const VARIANTS: [(&str, &[(&str, &str)]); 23] = [
     ("central", &[("variant", "silent")]),
     ("central", &[("variant", "denied")]),
     ("central", &[("variant", "queued")]),
@@ -26,6 +26,12 @@ pub const VARIANTS: [(&str, &[(&str, &str)]); 17] = [
     ("suzuki-kasami", &[]),
     ("token-ring", &[]),
     ("token-ring", &[("idle", "park")]),
+    ("raymond", &[]),
+    ("raymond", &[("arity", "3")]),
+    ("raymond", &[("tree", "chain")]),
+    ("raymond", &[("tree", "star")]),
+    ("raymond", &[("tree", "random")]),
+    ("singhal", &[]),
 ];
 
 pub const LOADS: [Load; 3] = [Load::Light, Load::Open, Load::Saturated];

@@ -1,0 +1,751 @@
+//! Singhal: guess who may have the token, and ask only those.
+//!
+//! Singhal: *A heuristically-aided algorithm for mutual exclusion in distributed systems*, IEEE Transactions on
+//! Computers 38(5), 1989.
+//!
+//! Who asks for the token last is likely to be the next to have it. So every process keeps a vector of what it believes
+//! all others are doing, and asks only those that it believes to be requesting: one of them has the token, or will have
+//! it before long, or knows more. The token carries a vector too; on its way out a process brings the two up to date
+//! with each other and passes the token to somebody who is requesting.
+//!
+//! What makes the guess safe is that of any two processes at least one believes the other to be requesting. It is so at
+//! the start, when everyone believes it of all before it, and a process stops believing it only after the other has
+//! heard that it has been asking itself.
+//!
+//! ```text
+//!         p1 p2 p3 p4                       p1 p2 p3 p4          p3 asks p1 and p2; p1 sends it the token.
+//!   p1    H  .  .  .                  p1    .  .  R  .           On its way out p3 finds nobody requesting
+//!   p2    R  .  .  .     p3 enters    p2    R  .  R  .           and keeps the token: it stands at the top
+//!   p3    R  R  .  .    ─────────▶    p3    .  .  H  .           of the staircase now, and those who stood
+//!   p4    R  R  R  .                  p4    R  R  R  .           above it have each come down a step.
+//! ```
+//!
+//! **Cost**: a process alone, on step p of the staircase (the holder's is the first), asks those on the p − 1 steps above
+//! it and gets the token: p messages, so (n + 1)/2 − 1/n on average if everyone asks equally often, and less if some ask
+//! more often than others. Under full load n. Never more: a request goes to nobody twice. Two message delays alone, one
+//! from exit to the next entry.
+//!
+//! **Assumes** reliable channels of any order, and that whoever has the token does not crash. Requests are numbered, so
+//! that an old one that arrives late is told apart. So is the token, by the times it was passed on: a copy of it is no
+//! second one. The paper leaves that to the network.
+//!
+//! **Caveats**: a request that is given up cannot be called back; the token that comes for it is passed on at once. A
+//! process that is reported down is not sent the token; one that comes back asks everyone, and its earlier requests
+//! bring it a token that it passes on. A token that was lost is for a recovery around this protocol to replace.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt::{Debug, Formatter};
+use core::ops::RangeInclusive;
+
+use conclave_core::{
+    Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, NodeSet, Phase, Protocol, Space,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
+use crate::{
+    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
+};
+
+/// A process of Singhal's algorithm.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Singhal {
+    id: NodeId,
+    /// Our place among the members.
+    place: usize,
+    members: Members,
+    config: SinghalConfig,
+    /// What we believe of everyone, and what we know of ourselves: `SV` and `SN` of the paper.
+    views: Box<[View]>,
+    /// Whether our application still wants what we have asked for.
+    wanted: bool,
+    token: Option<SinghalToken>,
+    /// How often the token had been passed on when we last saw it.
+    passes: u64,
+    /// Who is reported down: not sent the token until it is heard of again.
+    down: NodeSet,
+}
+
+/// What somebody is doing, as somebody believes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct View {
+    doing: Doing,
+    /// The number of its last request.
+    number: u64,
+}
+
+/// The four letters of the paper. Of others only the first two are ever believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+enum Doing {
+    #[serde(rename = "R")]
+    Requesting,
+    #[serde(rename = "N")]
+    Nothing,
+    /// Inside.
+    #[serde(rename = "E")]
+    Executing,
+    /// Has the token, and does not use it.
+    #[serde(rename = "H")]
+    Holding,
+}
+
+impl View {
+    const NOTHING: Self = Self { doing: Doing::Nothing, number: 0 };
+
+    fn is_requesting(&self) -> bool {
+        self.doing == Doing::Requesting
+    }
+}
+
+/// `R#4`.
+impl Debug for View {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        let letter = match self.doing {
+            Doing::Requesting => 'R',
+            Doing::Nothing => 'N',
+            Doing::Executing => 'E',
+            Doing::Holding => 'H',
+        };
+        write!(f, "{letter}#{}", self.number)
+    }
+}
+
+/// The token.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SinghalToken {
+    epoch: Epoch,
+    /// How often it has been passed on.
+    passes: u64,
+    fence: FenceCounter,
+    /// What those who had it believed: `TSV` and `TSN` of the paper.
+    views: Box<[View]>,
+}
+
+/// Settings of [`Singhal`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SinghalConfig {
+    broken: Option<Broken>,
+}
+
+/// The broken twins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Broken {
+    NoReturnRequest,
+    KeepToken,
+    IgnoreWhileInside,
+}
+
+/// What the processes say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum SinghalMessage {
+    /// I want the token.
+    Request {
+        /// Larger than that of all my requests before.
+        number: u64,
+    },
+    /// The token.
+    Token(SinghalToken),
+}
+
+use SinghalMessage as Msg;
+
+impl Message for SinghalMessage {
+    fn kind(&self) -> &'static str {
+        match self {
+            Msg::Request { .. } => "Request",
+            Msg::Token(_) => "Token",
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Msg::Request { number } => visit(Counter::exact(NUMBER, number)),
+            Msg::Token(token) => token.visit_counters(visit),
+        }
+    }
+}
+
+impl SinghalToken {
+    fn new(epoch: Epoch, n: usize) -> Self {
+        Self { epoch, passes: 0, fence: FenceCounter::default(), views: vec![View::NOTHING; n].into() }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(Counter::exact(PASSES, &mut self.passes));
+        visit(self.fence.counter());
+        self.views.iter_mut().for_each(|view| visit(Counter::exact(NUMBER, &mut view.number)));
+    }
+}
+
+/// Numbers are only ever compared with numbers of the same process; moved together they all stay what they are.
+const NUMBER: Space = Space::shared("request");
+const PASSES: Space = Space::shared("passes");
+
+impl Protocol for Singhal {
+    type Config = SinghalConfig;
+    type Message = SinghalMessage;
+    type Request = Request;
+    type Event = Event;
+    type Timer = ();
+    type Durable = ();
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        let place = boot.members.position(boot.id).unwrap_or(0);
+        let first = boot.life == Incarnation::FIRST;
+        let view = |other| match other == place {
+            true if first && place == 0 => View { doing: Doing::Holding, number: 0 },
+            true => View { doing: Doing::Nothing, number: numbers_before(boot.life) },
+            // Everyone believes that all before it are requesting; who comes back asks everyone.
+            false if !first || other < place => View { doing: Doing::Requesting, number: 0 },
+            false => View::NOTHING,
+        };
+        let n = boot.members.len();
+        Self {
+            id: boot.id,
+            place,
+            members: boot.members.clone(),
+            config: boot.config.clone(),
+            views: (0..n).map(view).collect(),
+            wanted: false,
+            token: (first && place == 0).then(|| SinghalToken::new(Epoch::FIRST, n)),
+            passes: 0,
+            down: NodeSet::new(),
+        }
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        match input {
+            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
+                out.reject(from, "only the other members may send");
+            }
+            Input::Receive { from, message: Msg::Request { number } } => {
+                self.hear_of(from, out);
+                self.on_request(from, number, out);
+            }
+            // A second copy: the token has been here since.
+            Input::Receive { message: Msg::Token(token), .. } if token.passes <= self.passes => {}
+            Input::Receive { from, message: Msg::Token(token) } => {
+                if token.views.len() != self.views.len() || self.token.is_some() {
+                    return out.reject(from, "there is one token, and it knows everyone");
+                }
+                self.hear_of(from, out);
+                self.on_token(token, out);
+            }
+            Input::Request(Request::Acquire) => self.acquire(out),
+            Input::Request(Request::Release) => match self.doing() {
+                Doing::Executing => self.leave(out),
+                _ => out.emit(Event::Refused(Request::Release)),
+            },
+            // The request is out and cannot be called back: if we want again before the token comes, it counts.
+            Input::Request(Request::Cancel) => match self.doing() {
+                Doing::Requesting if self.wanted => self.wanted = false,
+                _ => out.emit(Event::Refused(Request::Cancel)),
+            },
+            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
+            Input::PeerDown { peer, .. } => {
+                if self.members.contains(peer) {
+                    self.down.insert(peer);
+                }
+            }
+            Input::PeerUp { peer, .. } => self.hear_of(peer, out),
+            // No timer is ever armed.
+            Input::Start | Input::Expire(()) => {}
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.doing() {
+            Doing::Requesting if self.wanted => Phase::WAITING,
+            Doing::Executing => Phase::HOLDING,
+            Doing::Requesting | Doing::Nothing | Doing::Holding => Phase::IDLE,
+        }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        self.views.iter_mut().for_each(|view| visit(Counter::exact(NUMBER, &mut view.number)));
+        visit(Counter::bound(PASSES, &mut self.passes));
+        if let Some(token) = &mut self.token {
+            token.visit_counters(visit);
+        }
+    }
+}
+
+/// Where a life begins to number its requests: above all that an earlier life can have reached, so that they are not
+/// taken for old ones.
+fn numbers_before(life: Incarnation) -> u64 {
+    u64::from(life.0.saturating_sub(1)) << 32
+}
+
+impl Singhal {
+    fn doing(&self) -> Doing {
+        self.views[self.place].doing
+    }
+
+    fn become_doing(&mut self, doing: Doing) {
+        self.views[self.place].doing = doing;
+    }
+
+    fn acquire(&mut self, out: &mut impl Effects<Self>) {
+        match self.doing() {
+            Doing::Holding => {
+                self.wanted = true;
+                self.enter(out);
+            }
+            // What we gave up is still on its way to us.
+            Doing::Requesting if !self.wanted => self.wanted = true,
+            Doing::Nothing => {
+                self.wanted = true;
+                let mine = &mut self.views[self.place];
+                mine.number = mine.number.saturating_add(1);
+                let message = Msg::Request { number: mine.number };
+                // Our own entry is still another, so that we do not ask ourselves.
+                let believed = self.members.iter().zip(&self.views).filter(|(_, view)| view.is_requesting());
+                out.send_all(believed.map(|(id, _)| id), &message);
+                self.become_doing(Doing::Requesting);
+            }
+            Doing::Requesting | Doing::Executing => out.emit(Event::Refused(Request::Acquire)),
+        }
+    }
+
+    fn on_request(&mut self, from: NodeId, number: u64, out: &mut impl Effects<Self>) {
+        let Some(theirs) = self.members.position(from) else { return };
+        // An old request that was overtaken by a later one, or by the token that knows of it.
+        if number <= self.views[theirs].number {
+            return;
+        }
+        let known = self.views[theirs].is_requesting();
+        self.views[theirs].number = number;
+        match self.doing() {
+            Doing::Executing if self.config.broken == Some(Broken::IgnoreWhileInside) => {}
+            Doing::Nothing | Doing::Executing => self.views[theirs].doing = Doing::Requesting,
+            // We did not believe it to be requesting, so it has not got our request; it may have the token before us.
+            Doing::Requesting => {
+                self.views[theirs].doing = Doing::Requesting;
+                if !known && self.config.broken != Some(Broken::NoReturnRequest) {
+                    out.send(from, Msg::Request { number: self.views[self.place].number });
+                }
+            }
+            Doing::Holding => {
+                self.views[theirs].doing = Doing::Requesting;
+                self.pass_on(theirs, out);
+            }
+        }
+    }
+
+    fn on_token(&mut self, token: SinghalToken, out: &mut impl Effects<Self>) {
+        self.passes = token.passes;
+        self.token = Some(token);
+        if self.wanted && self.doing() == Doing::Requesting {
+            self.enter(out);
+        } else {
+            // Nobody wants it here any more: as if we had been inside and were out again.
+            self.leave(out);
+        }
+    }
+
+    fn enter(&mut self, out: &mut impl Effects<Self>) {
+        let Some(token) = &mut self.token else { return };
+        out.emit(Event::Granted { fence: token.fence.enter(token.epoch, self.id) });
+        self.become_doing(Doing::Executing);
+    }
+
+    /// Brings our vector and that of the token up to date with each other, and passes the token to whoever is
+    /// requesting, beginning with our successor: nobody is passed over for ever.
+    fn leave(&mut self, out: &mut impl Effects<Self>) {
+        self.wanted = false;
+        self.become_doing(Doing::Nothing);
+        let Some(token) = &mut self.token else { return };
+        token.views[self.place].doing = Doing::Nothing;
+        for (ours, tokens) in self.views.iter_mut().zip(&mut token.views) {
+            if ours.number > tokens.number {
+                *tokens = *ours;
+            } else {
+                *ours = *tokens;
+            }
+        }
+        let n = self.views.len();
+        let next = (1..n).map(|step| (self.place + step) % n).find(|place| self.is_served(*place));
+        match next {
+            Some(next) => self.pass_on(next, out),
+            None => self.become_doing(Doing::Holding),
+        }
+    }
+
+    fn is_served(&self, place: usize) -> bool {
+        self.views[place].is_requesting() && !self.down.contains(self.members.at(place))
+    }
+
+    /// Sends the token to somebody who is requesting.
+    fn pass_on(&mut self, next: usize, out: &mut impl Effects<Self>) {
+        let Some(mut token) = self.token.take() else { return };
+        token.views[next] = self.views[next];
+        token.passes = token.passes.saturating_add(1);
+        self.passes = token.passes;
+        if self.config.broken == Some(Broken::KeepToken) {
+            self.token = Some(token.clone());
+        } else if self.doing() == Doing::Holding {
+            self.become_doing(Doing::Nothing);
+        }
+        out.send(self.members.at(next), Msg::Token(token));
+    }
+
+    /// Who is heard of is not dead: if we kept the token from it, it gets it now.
+    fn hear_of(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.down.remove(peer)
+            && self.doing() == Doing::Holding
+            && let Some(place) = self.members.position(peer).filter(|place| self.is_served(*place))
+        {
+            self.pass_on(place, out);
+        }
+    }
+}
+
+impl Algorithm for Singhal {
+    const ABOUT: About = About {
+        name: "singhal",
+        title: "Singhal",
+        paper: "Singhal: A heuristically-aided algorithm for mutual exclusion in distributed systems, IEEE Transactions on Computers 38(5), 1989",
+        idea: "a token; guess who may have it, and ask only those",
+        family: Family::Mutex,
+        channels: Channels::Any,
+        synchrony: Synchrony::Asynchronous,
+        topology: Topology::Complete,
+        cost: "2 to n per entry, 0 with the token at hand; about n/2 alone, n saturated",
+        faults: "crashes of those without the token, if a detector tells; a lost token blocks everyone",
+        settings: &[],
+        mutants: &[
+            Mutant {
+                name: "no-return-request",
+                breaks: "ME2",
+                nodes: 3,
+                trigger: Trigger::Schedule,
+                change: "a requesting process does not send its own request to one of which it learns that it requests",
+            },
+            Mutant {
+                name: "keep-token",
+                breaks: "TOK",
+                nodes: 2,
+                trigger: Trigger::Schedule,
+                change: "a process that passes the token on goes on as if it still had it",
+            },
+            Mutant {
+                name: "ignore-while-inside",
+                breaks: "ME2",
+                nodes: 2,
+                trigger: Trigger::Schedule,
+                change: "a request that arrives at a process inside is not remembered",
+            },
+        ],
+    };
+
+    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(SinghalConfig {
+            broken: settings.mutant().map(|name| match name {
+                "no-return-request" => Broken::NoReturnRequest,
+                "keep-token" => Broken::KeepToken,
+                _ => Broken::IgnoreWhileInside,
+            }),
+        })
+    }
+}
+
+impl Mutex for Singhal {
+    /// A staircase with the keeper at its top and the others below it as they stand on the ring, and everyone believes
+    /// whoever waits to be requesting: its first request of the epoch.
+    fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
+        let mut process = Self::boot(boot);
+        let (n, place) = (process.members.len(), process.place);
+        let keeper = process.members.position(roll.keeper()).unwrap_or(0);
+        let step = |place: usize| (place + n - keeper) % n;
+        let waiting: NodeSet = roll.waiting().iter().map(|stamp| stamp.process).collect();
+        for (other, view) in process.views.iter_mut().enumerate() {
+            *view = match waiting.contains(process.members.at(other)) {
+                true => View { doing: Doing::Requesting, number: 1 },
+                false if step(other) < step(place) => View { doing: Doing::Requesting, number: 0 },
+                false => View::NOTHING,
+            };
+        }
+        process.wanted = waiting.contains(process.id);
+        if place != keeper {
+            process.token = None;
+            return process;
+        }
+        let views = process.views.clone();
+        process.token = Some(SinghalToken { views, ..SinghalToken::new(roll.epoch, 0) });
+        match (roll.inside(), roll.next().and_then(|next| process.members.position(next))) {
+            (Some(_), _) => {
+                process.wanted = true;
+                process.become_doing(Doing::Executing);
+            }
+            (None, Some(next)) if next == place => process.enter(out),
+            (None, Some(next)) => process.pass_on(next, out),
+            (None, None) => process.become_doing(Doing::Holding),
+        }
+        process
+    }
+
+    fn promises(_config: &Self::Config, _members: &Members) -> Promises {
+        Promises {
+            no_starvation: true,
+            // Those who have not heard of a request yet may pass the token to and fro until they do.
+            overtaking: None,
+            arrival_order: false,
+            stamp_order: false,
+            causal_order: false,
+            survives_suspicion: false,
+        }
+    }
+
+    fn formula(_config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+        let asked_for = tally.total() - tally.at_hand.iter().sum::<u64>();
+        Formula::between("2 to n, 0 at hand", 2 * asked_for, members.len() as u64 * asked_for)
+    }
+
+    fn mean(_config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Option<f64> {
+        let n = members.len() as f64;
+        let asked_for = (tally.total() - tally.at_hand.iter().sum::<u64>()) as f64;
+        match tally.load {
+            // Every step of the staircase but the first is as likely as the others.
+            Load::Light => Some(asked_for * (n + 2.0) / 2.0),
+            Load::Open => None,
+            Load::Saturated => Some(asked_for * n),
+        }
+    }
+
+    fn client_hops(_config: &Self::Config, members: &Members, _requester: NodeId) -> RangeInclusive<u32> {
+        0..=if members.len() > 1 { 2 } else { 0 }
+    }
+
+    const MOVES_TOKEN: bool = true;
+
+    fn token(&self) -> Option<Epoch> {
+        self.token.as_ref().map(|token| token.epoch)
+    }
+
+    fn token_in(message: &Self::Message) -> Option<Epoch> {
+        match message {
+            Msg::Token(token) => Some(token.epoch),
+            Msg::Request { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutex::Standing;
+    use crate::testing::{Dice, World};
+    use alloc::string::String;
+    use alloc::vec::Vec;
+    use conclave_core::{Effect, LamportClock, Stamp, Timing};
+
+    const HONEST: SinghalConfig = SinghalConfig { broken: None };
+
+    fn entered(world: &World<Singhal>) -> Vec<u32> {
+        let granted = world.events.iter().filter(|(_, event)| matches!(event, Event::Granted { .. }));
+        granted.map(|(id, _)| id.0).collect()
+    }
+
+    /// The letters of a vector.
+    fn letters(views: &[View]) -> String {
+        views.iter().map(|view| alloc::format!("{view:?}").remove(0)).collect()
+    }
+
+    fn numbers(views: &[View]) -> Vec<u64> {
+        views.iter().map(|view| view.number).collect()
+    }
+
+    /// Of any two, one believes the other to be requesting. Between requests it may be that neither does, while the
+    /// request of one is on its way to the other.
+    fn assert_pairs(world: &World<Singhal>, context: &str) {
+        let n = world.members.len();
+        let believes = |a: usize, b: usize| world.processes[a].views[b].is_requesting();
+        for (a, b) in (0..n).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            assert!(believes(a, b) || believes(b, a), "{context}: {a} and {b} would not ask each other");
+        }
+    }
+
+    /// The worked example TV-G1: four processes, P3 asks the two above it and gets the token.
+    #[test]
+    fn book_tv_g1_the_staircase_turns() {
+        let mut world = World::<Singhal>::numbered(4, &HONEST);
+        let vectors = |world: &World<Singhal>| {
+            world.processes.iter().map(|process| letters(&process.views)).collect::<Vec<_>>()
+        };
+        assert_eq!(vectors(&world), ["HNNN", "RNNN", "RRNN", "RRRN"]);
+        world.request(3, Request::Acquire);
+        assert_eq!(world.log(), ["p3 => p1 Request", "p3 => p2 Request"]);
+        world.deliver(3, 1);
+        world.deliver(3, 2);
+        let (_, _, message) = world.in_flight().next().expect("the token is on its way");
+        let Msg::Token(token) = message else { panic!("{message:?}") };
+        assert_eq!((letters(&token.views), numbers(&token.views)), ("NNRN".into(), vec![0, 0, 1, 0]));
+        world.drain();
+        assert_eq!((entered(&world), world.sent.len()), (vec![3], 3));
+        world.request(3, Request::Release);
+        assert_eq!(vectors(&world), ["NNRN", "RNRN", "NNHN", "RRRN"]);
+        let token = world.process(3).token.as_ref().expect("it stays");
+        assert_eq!((letters(&token.views), numbers(&token.views)), ("NNNN".into(), vec![0, 0, 1, 0]));
+        assert_pairs(&world, "TV-G1");
+    }
+
+    /// In any order of messages, with requests given up at any moment: whenever all is quiet, of any two processes one
+    /// would ask the other, and the vectors are a staircase.
+    #[test]
+    fn at_rest_the_vectors_are_a_staircase() {
+        for seed in 0..200 {
+            let mut dice = Dice(seed);
+            let n = 2 + dice.below(5) as u32;
+            let mut world = World::<Singhal>::numbered(n, &HONEST);
+            for _ in 0..30 {
+                for _ in 0..dice.below(60) {
+                    let travelling = world.travelling();
+                    if !travelling.is_empty() && dice.below(3) > 0 {
+                        let (from, to, count) = *dice.pick(&travelling);
+                        world.deliver_nth(from, to, dice.below(count));
+                    } else {
+                        let request = *dice.pick(&[Request::Acquire, Request::Release, Request::Cancel]);
+                        world.request(dice.below(n as usize) as u32 + 1, request);
+                    }
+                }
+                settle(&mut world);
+                assert_pairs(&world, &alloc::format!("seed {seed}"));
+                let requesting =
+                    |process: &Singhal| process.views.iter().filter(|v| v.is_requesting()).count();
+                let mut steps: Vec<_> = world.processes.iter().map(requesting).collect();
+                steps.sort_unstable();
+                assert!(steps.into_iter().eq(0..n as usize), "seed {seed}");
+            }
+        }
+    }
+
+    /// Lets everyone in who waits and out again, until nobody wants anything.
+    fn settle(world: &mut World<Singhal>) {
+        loop {
+            world.drain();
+            let inside = world.members.iter().find(|id| world.process(id.0).doing() == Doing::Executing);
+            let Some(inside) = inside else { break };
+            world.request(inside.0, Request::Release);
+        }
+    }
+
+    #[test]
+    fn a_token_that_nobody_wants_goes_on() {
+        let mut world = World::<Singhal>::numbered(3, &HONEST);
+        world.request(2, Request::Acquire);
+        world.drain();
+        for id in [1, 3] {
+            world.request(id, Request::Acquire);
+            world.drain();
+        }
+        world.request(3, Request::Cancel);
+        world.request(2, Request::Release);
+        world.drain();
+        assert_eq!(entered(&world), [2, 1]);
+        // Who wants again before the token comes has not asked in vain.
+        let mut world = World::<Singhal>::numbered(2, &HONEST);
+        for request in [Request::Acquire, Request::Cancel, Request::Acquire] {
+            world.request(2, request);
+        }
+        world.drain();
+        assert_eq!((entered(&world), world.sent.len()), (vec![2], 2));
+    }
+
+    /// The required scenario F8: a waiting process crashes, and then it would be its turn.
+    #[test]
+    fn book_f8_a_waiting_process_crashes() {
+        let mut world = World::<Singhal>::numbered(4, &HONEST);
+        world.request(1, Request::Acquire);
+        for id in [2, 3] {
+            world.request(id, Request::Acquire);
+            world.drain();
+        }
+        world.crash(2);
+        world.report(2);
+        world.request(1, Request::Release);
+        world.drain();
+        assert_eq!(entered(&world), [1, 3]);
+        world.request(3, Request::Release);
+        assert_eq!(world.process(3).doing(), Doing::Holding);
+
+        // It comes back, and asks everyone; first comes the token that its earlier life had asked for.
+        world.revive(2, &HONEST, Incarnation::FIRST.next());
+        for id in [1, 3, 4] {
+            world.input(NodeId(id), Input::PeerUp { peer: NodeId(2), life: Incarnation::FIRST.next() });
+        }
+        world.drain();
+        world.request(2, Request::Acquire);
+        world.drain();
+        assert_eq!(entered(&world), [1, 3, 2]);
+        world.request(2, Request::Release);
+        world.request(4, Request::Acquire);
+        world.drain();
+        assert_eq!(entered(&world), [1, 3, 2, 4]);
+    }
+
+    #[test]
+    fn a_token_of_the_wrong_size_is_rejected() {
+        let mut world = World::<Singhal>::numbered(3, &HONEST);
+        let token = |n, passes| Msg::Token(SinghalToken { passes, ..SinghalToken::new(Epoch::FIRST, n) });
+        for (to, message) in [(2, token(2, 5)), (2, token(4, 5)), (1, token(3, 5))] {
+            world.input(NodeId(to), Input::Receive { from: NodeId(3), message });
+        }
+        assert_eq!(world.rejects.len(), 3);
+        assert!(world.process(2).token.is_none());
+    }
+
+    /// A group that is put together again needs no message to know who waits: all are served, the first one first, and
+    /// the staircase stands.
+    #[test]
+    fn a_rebuilt_group_serves_all_who_waited() {
+        for seed in 0..400 {
+            let mut dice = Dice(seed);
+            let n = 1 + dice.below(6) as u32;
+            let members = Members::listed((1..=n).map(|id| NodeId(3 * id)).collect::<Vec<_>>());
+            let inside = (dice.below(2) == 0).then(|| members.at(dice.below(n as usize)));
+            let mut standing = |id: NodeId| match dice.below(2) {
+                _ if inside == Some(id) => {
+                    Standing::Inside { fence: FenceCounter::default().enter(Epoch::FIRST, id) }
+                }
+                0 => Standing::Idle,
+                _ => Standing::Waiting { since: Stamp { time: dice.below(9) as u64, process: id } },
+            };
+            let standings = members.iter().map(|id| (id, standing(id))).collect();
+            let (convener, clock) = (members.at(dice.below(n as usize)), LamportClock::default());
+            let roll = Roll { epoch: Epoch::FIRST.next(convener), convener, standings, clock };
+            let mut world = World::<Singhal>::new(members.clone(), &HONEST, ());
+            let mut effects: Vec<(NodeId, Effect<Singhal>)> = Vec::new();
+            for (place, id) in members.iter().enumerate() {
+                let (timing, life) = (Timing::default(), Incarnation(2));
+                let boot = Boot { id, members: &members, config: &HONEST, timing, life, saved: None };
+                let mut out = Vec::new();
+                world.processes[place] = Singhal::rebuild(boot, &roll, &mut out);
+                effects.extend(out.into_iter().map(|effect| (id, effect)));
+            }
+            let context = alloc::format!("seed {seed}: {roll:?}");
+            assert_pairs(&world, &context);
+            for (id, effect) in effects {
+                match effect {
+                    Effect::Send { to, message } => world.input(to, Input::Receive { from: id, message }),
+                    Effect::Emit(event) => world.events.push((id, event)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            settle(&mut world);
+            let waiting: Vec<_> = roll.waiting().iter().map(|stamp| stamp.process.0).collect();
+            let mut served = entered(&world);
+            assert_eq!(served.is_empty(), waiting.is_empty(), "{context}");
+            if roll.inside().is_none() {
+                assert_eq!(served.first(), waiting.first(), "{context}");
+            }
+            served.sort_unstable();
+            let mut expected = waiting;
+            expected.sort_unstable();
+            assert_eq!(served, expected, "{context}");
+            let tokens: Vec<_> = world.processes.iter().filter_map(Mutex::token).collect();
+            assert_eq!((tokens, world.rejects.len()), (vec![roll.epoch], 0), "{context}");
+            assert_pairs(&world, &context);
+        }
+    }
+}

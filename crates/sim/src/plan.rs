@@ -1,13 +1,17 @@
 //! What shall be simulated.
 
-use conclave_algorithms::Channels;
 use conclave_algorithms::mutex::Load;
+use conclave_algorithms::{Channels, Trigger};
 use conclave_core::{Members, NodeId};
 
-use crate::faults::Faults;
+use crate::faults::{Crash, Detector, Faults};
+use crate::rng::Rng;
 use crate::span::Span;
 use crate::timed::Network;
 use crate::world::with_newcomers;
+
+/// The stream of randomness from which failures are drawn for a broken twin.
+const PROVOCATION: u64 = 3;
 
 /// What shall be simulated.
 #[derive(Clone, Debug)]
@@ -80,6 +84,36 @@ impl Plan {
             starts: vec![(0, Starter::Lowest)],
             retires: Vec::new(),
         }
+    }
+
+    /// The same with the failures that it takes to see a broken twin, unless there are some already. The seed says who
+    /// fails and when.
+    #[must_use]
+    pub fn provoking(mut self, trigger: Trigger) -> Self {
+        if !self.faults.is_empty() {
+            return self;
+        }
+        let mut rng = Rng::new(self.seed, PROVOCATION);
+        match trigger {
+            Trigger::Schedule => {}
+            Trigger::Crash => {
+                // As many as a majority survives, each of another process.
+                let n = self.members.len();
+                let first = rng.below(n as u64) as usize;
+                for k in 0..n.saturating_sub(1) / 2 {
+                    let (process, at) =
+                        (self.members.at((first + k) % n), rng.below(self.longest_delay() * 12));
+                    self.faults.crashes.push(Crash { process, at, restart: None, amnesia: false });
+                }
+                self.faults.detector = Detector::After(Span::Constant(0));
+            }
+            Trigger::Suspicion => {
+                let every = Span::Constant(self.longest_delay() * 4);
+                self.faults.detector = Detector::Wrong { latency: Span::Constant(0), every, lasting: every };
+                self.faults.until = Some(self.longest_delay() * 100);
+            }
+        }
+        self
     }
 
     /// The longest delay, or what stands for it where delays have no bound.

@@ -652,6 +652,13 @@ impl Algorithm for TokenRing {
         ],
         mutants: &[
             Mutant {
+                name: "single-probe",
+                breaks: "ME1",
+                nodes: 3,
+                trigger: Trigger::Schedule,
+                change: "a token that nobody has in one round of questions is taken for lost, and replaced at once",
+            },
+            Mutant {
                 name: "bypass-same-epoch",
                 breaks: "TOK",
                 nodes: 3,

@@ -75,6 +75,10 @@ pub struct Assembly<A: Mutex> {
     /// The members of the epoch that we know of, in their order on the ring.
     group: Members,
     epoch: Epoch,
+    /// Everyone of whom we know that it belongs to the group, a member of this epoch or not.
+    known: BTreeSet<NodeId>,
+    /// Who has left it for good.
+    left: BTreeSet<NodeId>,
     /// Our part in it; nothing unless we are a member.
     part: Option<A>,
     /// The timers of our part that are armed.
@@ -216,6 +220,8 @@ pub enum AssemblyMessage<M> {
         ballot: Epoch,
         /// The roll.
         roll: Roll,
+        /// Who has left the group.
+        left: BTreeSet<NodeId>,
     },
     /// I want to be in the next roll.
     CheckIn {
@@ -288,6 +294,8 @@ pub struct Report {
     pub heard: Epoch,
     /// Who is in its roll.
     pub group: Vec<NodeId>,
+    /// Who has left the group.
+    pub left: BTreeSet<NodeId>,
     /// The roll that it has accepted, but not seen installed.
     pub accepted: Option<(Epoch, Roll)>,
 }
@@ -399,6 +407,8 @@ pub struct AssemblyDurable {
     acceptor: Acceptor<Roll>,
     epoch: Epoch,
     group: Vec<NodeId>,
+    known: BTreeSet<NodeId>,
+    left: BTreeSet<NodeId>,
 }
 
 impl<A: Mutex> Protocol for Assembly<A> {
@@ -415,6 +425,8 @@ impl<A: Mutex> Protocol for Assembly<A> {
             acceptor: Acceptor::default(),
             epoch: Epoch::FIRST,
             group: members.iter().collect(),
+            known: BTreeSet::new(),
+            left: BTreeSet::new(),
         });
         let group = if is_listed(&saved.group) { Members::listed(saved.group) } else { members.clone() };
         // Who comes back has forgotten what it was in the middle of, and who is new has yet to be let in.
@@ -428,6 +440,8 @@ impl<A: Mutex> Protocol for Assembly<A> {
             life,
             elected: group.max().filter(|_| belongs),
             convener: None,
+            known: members.iter().chain(group.iter()).chain(saved.known).collect(),
+            left: saved.left,
             group,
             epoch: saved.epoch,
             part,
@@ -562,7 +576,10 @@ impl<A: Mutex> Assembly<A> {
             Msg::Outranked { ballot, promised } => self.on_outranked(ballot, promised, out),
             Msg::Accept { ballot, roll } => self.on_accept(from, ballot, roll, out),
             Msg::Accepted { ballot } => self.on_accepted(from, ballot, out),
-            Msg::Install { ballot, roll } => self.on_install(ballot, roll, out),
+            Msg::Install { ballot, roll, left } => {
+                self.left.extend(left);
+                self.on_install(ballot, roll, out);
+            }
             Msg::CheckIn { life } => {
                 self.meet(from, life);
                 self.on_check_in(from, out);

@@ -1,5 +1,6 @@
 //! An algorithm for mutual exclusion together with its recovery, as an algorithm of its own.
 
+use alloc::collections::BTreeSet;
 use core::ops::RangeInclusive;
 
 use conclave_core::{Boot, Effects, Input, Members, NodeId, Protocol, Stamp};
@@ -110,7 +111,7 @@ impl<A: Mutex> Mutex for Recovering<A> {
     /// A group that mends itself needs nobody to mend it: the roll is as good as one of its own.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
         let mut process = <Self as Protocol>::boot(boot);
-        let install = Msg::Install { ballot: roll.epoch, roll: roll.clone() };
+        let install = Msg::Install { ballot: roll.epoch, roll: roll.clone(), left: BTreeSet::new() };
         let message = LedMessage::Application(install);
         process.handle(Input::Receive { from: roll.epoch.creator, message }, out);
         process

@@ -97,6 +97,7 @@ impl<A: Mutex> Assembly<A> {
 
     pub(super) fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
         let again = !self.newcomers.insert(from);
+        self.left.remove(&from);
         // Nobody has let it in: perhaps everyone takes somebody else for the leader.
         if again && self.is_active() && !self.leads() && !self.down.contains_key(&from) {
             out.emit(Told::Elect);
@@ -198,14 +199,20 @@ impl<A: Mutex> Assembly<A> {
 
     /// Who shall be in the next roll: the members and newcomers who are alive and want to stay.
     fn next_members(&self) -> Vec<NodeId> {
-        let stays = |peer: &NodeId| {
-            (*peer == self.id || !self.down.contains_key(peer)) && !self.leavers.contains(peer)
-        };
-        let mut members: Vec<_> = self.group.iter().filter(stays).collect();
-        for newcomer in self.newcomers.iter().chain([&self.id]).filter(|peer| stays(peer)) {
-            add_member(&mut members, *newcomer);
+        // Also those who have no part in the last epoch: they may be about to get one by somebody else's roll.
+        let mut members: Vec<_> = self.group.iter().filter(|peer| self.stays(*peer)).collect();
+        for peer in self.known.iter().chain(&self.newcomers).copied().chain([self.id]) {
+            if self.stays(peer) {
+                add_member(&mut members, peer);
+            }
         }
         members
+    }
+
+    /// Whether a process is alive and wants to belong to the group.
+    fn stays(&self, peer: NodeId) -> bool {
+        let alive = peer == self.id || !self.down.contains_key(&peer);
+        alive && !self.leavers.contains(&peer) && !self.left.contains(&peer)
     }
 
     /// Calls the roll.
@@ -252,6 +259,7 @@ impl<A: Mutex> Assembly<A> {
             epoch: self.epoch,
             heard: self.heard(),
             group: self.group.iter().collect(),
+            left: self.left.clone(),
             accepted: self.acceptor.accepted.clone(),
         }
     }
@@ -305,22 +313,21 @@ impl<A: Mutex> Assembly<A> {
         if round.stage != Stage::Gathering {
             return;
         }
-        // Its roll may be later than ours: then those in it must be asked, too.
+        // It may know of members of whom we do not, and of some who are none any more.
+        self.left.extend(report.left.iter().copied());
+        round.members.retain(|member| !self.left.contains(member));
         let mut strangers = Vec::new();
-        if report.epoch > self.epoch {
-            for member in &report.group {
-                let known = round.members.contains(member) || self.group.contains(*member);
-                if !known && !self.down.contains_key(member) && !self.leavers.contains(member) {
-                    add_member(&mut round.members, *member);
-                    strangers.push(*member);
-                }
+        for member in report.group.clone() {
+            if self.stays(member) && self.known.insert(member) {
+                strangers.push(member);
             }
         }
+        let Some(round) = &mut self.round else { return };
+        for member in &strangers {
+            add_member(&mut round.members, *member);
+        }
         round.reports.insert(from, report);
-        out.send_all(
-            strangers.iter().copied().filter(|id| *id != self.id),
-            &Msg::Gather { ballot, life: self.life },
-        );
+        out.send_all(strangers, &Msg::Gather { ballot, life: self.life });
         self.maybe_finish(out);
     }
 
@@ -421,7 +428,11 @@ impl<A: Mutex> Assembly<A> {
         told.extend(roll.standings.iter().map(|(id, _)| *id));
         told.extend(self.newcomers.iter().copied());
         told.remove(&self.id);
-        out.send_all(told, &Msg::Install { ballot, roll: roll.clone() });
+        // Who wanted to leave and is not in the roll has left.
+        let member = |peer: &NodeId| roll.standings.iter().any(|(id, _)| id == peer);
+        let gone: Vec<_> = self.leavers.iter().copied().filter(|peer| !member(peer)).collect();
+        self.left.extend(gone);
+        out.send_all(told, &Msg::Install { ballot, roll: roll.clone(), left: self.left.clone() });
         self.install(roll, out);
     }
 
@@ -493,6 +504,7 @@ impl<A: Mutex> Assembly<A> {
         self.clock.witness(roll.clock.time());
         let before = self.group.clone();
         self.group = Members::listed(roll.standings.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        self.known.extend(self.group.iter());
         self.ended.retain(|peer| self.down.contains_key(peer));
         let group = &self.group;
         self.newcomers.retain(|peer| !group.contains(*peer));
@@ -605,6 +617,8 @@ impl<A: Mutex> Assembly<A> {
             acceptor: self.acceptor.clone(),
             epoch: self.epoch,
             group: self.group.iter().collect(),
+            known: self.known.clone(),
+            left: self.left.clone(),
         });
     }
 }

@@ -42,8 +42,12 @@ pub const FIX: &[Step] = &[
     },
     Step { name: "format", run: || cargo("fmt --all").run() },
     Step {
-        name: "golden scripts and digests",
-        run: || cargo("test --package conclave-sim --test golden --test determinism").env(UPDATE, "1").run(),
+        name: "golden scripts, digests and the table of survival",
+        run: || {
+            cargo("test --package conclave-sim --test golden --test determinism --test survival")
+                .env(UPDATE, "1")
+                .run()
+        },
     },
 ];
 

@@ -108,8 +108,10 @@ impl Plan {
                 self.faults.detector = Detector::After(Span::Constant(0));
             }
             Trigger::Suspicion => {
-                let every = Span::Constant(self.longest_delay() * 4);
-                self.faults.detector = Detector::Wrong { latency: Span::Constant(0), every, lasting: every };
+                // Several at a time.
+                let (every, lasting) = (self.longest_delay() / 2 + 1, self.longest_delay() * 8);
+                let [latency, every, lasting] = [0, every, lasting].map(Span::Constant);
+                self.faults.detector = Detector::Wrong { latency, every, lasting };
                 self.faults.until = Some(self.longest_delay() * 100);
             }
         }

@@ -46,6 +46,10 @@ fn every_mutant_is_caught_and_told_as_a_script() {
             setup.mutant = Some((*name).into());
             let plan = first_failure(&setup, breaks, *trigger)
                 .unwrap_or_else(|| panic!("{} {name} was not caught in 1,000 seeds", about.name));
+            // That something never happens is not told by a script that ends.
+            if *breaks == "ME3" {
+                continue;
+            }
             let script = check_script(&setup, &plan, breaks);
             let commands: usize = script.blocks.iter().map(|block| block.commands.len()).sum();
             // The longest, Maekawa's deadlock among seven, needs a few dozen deliveries; a recovery some more.

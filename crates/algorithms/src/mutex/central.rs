@@ -556,7 +556,7 @@ impl Algorithm for Central {
             },
             Mutant {
                 name: "failover-forgets-queue",
-                breaks: "ME2",
+                breaks: "ME3",
                 nodes: 4,
                 trigger: Trigger::Crash,
                 change: "a new coordinator does not take over who waits",

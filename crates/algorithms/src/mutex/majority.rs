@@ -265,7 +265,10 @@ impl Protocol for Majority {
                     self.maybe_enter(out);
                 }
             }
-            Input::Start | Input::PeerUp { .. } => {}
+            Input::PeerUp { peer, .. } => {
+                self.down.remove(peer);
+            }
+            Input::Start => {}
         }
     }
 
@@ -538,8 +541,8 @@ impl Algorithm for Majority {
             Mutant {
                 name: "shrinking",
                 breaks: "ME1",
-                nodes: 5,
-                trigger: Trigger::Crash,
+                nodes: 4,
+                trigger: Trigger::Suspicion,
                 change: "majorities are counted among those who are not suspected, without asking the others",
             },
         ],
@@ -598,7 +601,8 @@ impl Mutex for Majority {
             arrival_order: false,
             stamp_order: false,
             causal_order: false,
-            survives_suspicion: false,
+            // Without recovery nobody acts on what a failure detector says.
+            survives_suspicion: true,
         }
     }
 

@@ -684,11 +684,13 @@ impl Algorithm for TokenRing {
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
-        let broken = settings.mutant().map(|name| match name {
-            "bypass-same-epoch" => Broken::BypassSameEpoch,
-            "re-enter" => Broken::ReEnter,
-            _ => Broken::KeepCopy,
-        });
+        let broken = match settings.mutant() {
+            Some("bypass-same-epoch") => Some(Broken::BypassSameEpoch),
+            Some("re-enter") => Some(Broken::ReEnter),
+            Some("keep-copy") => Some(Broken::KeepCopy),
+            // A twin that is broken around this algorithm is sound in here.
+            _ => None,
+        };
         Ok(TokenRingConfig {
             parks: settings.get("idle") == "park",
             handoff: match settings.get("handoff") {

@@ -440,7 +440,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
             life,
             elected: group.max().filter(|_| belongs),
             convener: None,
-            known: members.iter().chain(group.iter()).chain(saved.known).collect(),
+            known: members.iter().chain(group.iter()).chain(saved.known).chain([id]).collect(),
             left: saved.left,
             group,
             epoch: saved.epoch,

@@ -7,6 +7,7 @@ use conclave_algorithms::mutex::Load;
 use conclave_sim::faults::Faults;
 use conclave_sim::span::Span;
 use conclave_sim::{Outcome, Plan, Report};
+use conclave_trace::Setup;
 
 type Given = &'static [(&'static str, &'static str)];
 
@@ -14,6 +15,13 @@ const CIRCULATING: Given = &[];
 const PARKED: Given = &[("idle", "park")];
 const ACKED: Given = &[("handoff", "acked")];
 const PARKED_ACKED: Given = &[("idle", "park"), ("handoff", "acked")];
+
+/// The ring itself, with nobody around it who makes a new token or calls the roll.
+fn bare(n: u32, settings: Given) -> Setup {
+    let mut setup = setup("token-ring", n, settings);
+    setup.settings.insert("recovery".into(), "off".into());
+    setup
+}
 
 fn sent(report: &Report, kind: &str) -> u64 {
     report.messages_by_kind.get(kind).copied().unwrap_or(0)
@@ -99,7 +107,7 @@ fn wrong_suspicions_do_no_harm() {
             let detector = "wrong:20".parse().unwrap();
             let faults = Faults { detector, until: Some(300_000), ..Faults::default() };
             let plan = Plan { faults, entries: 5, ..plan(4, LOADS[seed as usize % 3], seed) };
-            let outcome = run_well(&setup("token-ring", 4, settings), &plan);
+            let outcome = run_well(&bare(4, settings), &plan);
             assert_ne!(found(&outcome, "ME1"), Some(false), "{settings:?} seed {seed}");
         }
     }
@@ -114,7 +122,7 @@ fn the_dead_are_bypassed_without_a_detector() {
             let (crashes, detector) = (vec!["3@0".parse().unwrap()], "none".parse().unwrap());
             let faults = Faults { crashes, detector, ..Faults::default() };
             let plan = Plan { faults, ..plan(5, LOADS[seed as usize % 3], seed) };
-            let outcome = run(&setup("token-ring", 5, settings), &plan);
+            let outcome = run(&bare(5, settings), &plan);
             let report = &outcome.report;
             assert!(report.all_held() && report.ending == "done", "seed {seed}: {:?}", outcome.violation);
             assert_eq!(report.locks().unwrap().entries, 4 * plan.entries);
@@ -129,7 +137,7 @@ fn the_dead_are_bypassed_without_a_detector() {
 fn a_token_dies_with_its_holder() {
     let faults = Faults { crashes: vec!["1@5".parse().unwrap()], ..Faults::default() };
     let plan = Plan { faults, ..plan(3, Load::Saturated, 1) };
-    let outcome = run(&setup("token-ring", 3, PARKED), &plan);
+    let outcome = run(&bare(3, PARKED), &plan);
     assert_eq!((outcome.report.ending, found(&outcome, "ME2")), ("stuck", Some(false)));
     assert_ne!(found(&outcome, "TOK"), Some(false));
 }

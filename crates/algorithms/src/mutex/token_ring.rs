@@ -228,6 +228,10 @@ impl Message for TokenRingMessage {
 }
 
 impl Token {
+    fn new(epoch: Epoch, home: NodeId) -> Self {
+        Self { epoch, hop: 0, fence: FenceCounter::default(), home, lost: Vec::new() }
+    }
+
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(Counter::exact(EPOCH, &mut self.epoch.number));
         visit(Counter::exact(HOP, &mut self.hop));
@@ -605,12 +609,6 @@ impl TokenRing {
         let in_order = token.lost.is_sorted_by(|one, next| one < next);
         let listed = in_order && token.lost.iter().all(|peer| self.members.contains(*peer));
         self.members.contains(token.home) && listed && (token.lost.is_empty() || self.is_acked())
-    }
-}
-
-impl Token {
-    fn new(epoch: Epoch, home: NodeId) -> Self {
-        Self { epoch, hop: 0, fence: FenceCounter::default(), home, lost: Vec::new() }
     }
 }
 

@@ -378,6 +378,19 @@ mod failures {
         assert_eq!(ring.between(1, 2), ["Token", "Token"]);
     }
 
+    /// The token is under way to p1, which dies: it gets a new home, and rests there.
+    #[test]
+    fn a_token_does_not_stay_homeless() {
+        let mut ring = ring(3, PARKED);
+        ring.request(1, Request::Acquire);
+        ring.request(1, Request::Release);
+        ring.along(&[1, 2]);
+        ring.crash(1);
+        ring.report(1);
+        ring.along(&[2, 3, 2, 3]);
+        assert_eq!((ring.keepers(), ring.travelling()), (vec![3], vec![]));
+    }
+
     /// Who has died may have left somebody out who waits.
     #[test]
     fn a_death_wakes_the_token() {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::args::ListArgs;
 use crate::failure::{Failure, Verdict, no_such_algorithm};
 use crate::output::{self, indented, terminal_width};
+use crate::survival;
 
 /// Shows every algorithm, one of them, or the broken twins.
 pub fn run(args: &ListArgs) -> Result<Verdict, Failure> {
@@ -49,10 +50,10 @@ fn overview(chosen: &[&'static About]) -> String {
     if terminal_width().is_some_and(|width| width < WIDE) {
         return chosen.iter().map(|about| entry(about)).collect::<Vec<_>>().join("\n");
     }
-    let mut table =
+    let mut listed =
         table(&["name", "family", "channels", "timing", "topology", "messages", "faults survived"], 2);
     for about in chosen {
-        table.add_row([
+        listed.add_row([
             about.name,
             about.family.name(),
             about.channels.name(),
@@ -62,7 +63,19 @@ fn overview(chosen: &[&'static About]) -> String {
             about.faults,
         ]);
     }
-    format!("{}\n", table.trim_fmt())
+    format!("{}\n\n{SURVIVAL}\n{}\n", listed.trim_fmt(), survival_table().trim_fmt())
+}
+
+const SURVIVAL: &str = "what mutual exclusion survives, found by simulation (docs/survival.md says how); plain is without \
+                        recovery, fence means that two got in and the resource refused the one with the old fence";
+
+fn survival_table() -> Table {
+    let mut rows = survival::rows();
+    let mut survived = table(&rows.next().unwrap_or_default(), 0);
+    for row in rows {
+        survived.add_row(row);
+    }
+    survived
 }
 
 /// A row of the table as a few lines.
@@ -109,6 +122,11 @@ fn details(about: &About) -> String {
     ];
     for (name, fact) in facts {
         text += &indented(&format!("  {name:<10}"), fact);
+    }
+    let fates = survival::of(about.name);
+    if !fates.is_empty() {
+        let fates: Vec<_> = fates.iter().map(|(failure, fate)| format!("{failure}: {fate}")).collect();
+        text += &indented("  survives  ", &fates.join("; "));
     }
     if about.every_setting().next().is_some() {
         text += &format!("\n{}\n", "settings, for --set".bold());
@@ -171,6 +189,7 @@ fn json(about: &About) -> Value {
         "topology": about.topology.name(),
         "cost": about.cost,
         "faults": about.faults,
+        "survives": survival::of(about.name).into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "settings": about.every_setting().map(setting_json).collect::<Vec<_>>(),
         "mutants": about.mutants.iter().map(|mutant| json!({
             "name": mutant.name, "breaks": mutant.breaks, "nodes": mutant.nodes, "change": mutant.change,

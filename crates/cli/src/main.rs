@@ -11,6 +11,7 @@ mod list;
 mod output;
 mod replay;
 mod sim;
+mod survival;
 mod usage;
 
 use std::process::ExitCode;

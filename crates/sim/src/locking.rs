@@ -31,6 +31,12 @@ pub(crate) fn simulate_one<A: Mutex>(
     run::<A, A>(config, config.clone(), plan, header, record)
 }
 
+/// The same plan with the failures that it takes to see the broken twin that is asked for, if any.
+pub(crate) fn provoked<A: Mutex>(setup: &Setup, plan: &Plan) -> Plan {
+    let twin = A::ABOUT.mutants.iter().find(|mutant| Some(mutant.name) == setup.mutant.as_deref());
+    twin.map_or_else(|| plan.clone(), |twin| plan.clone().provoking(twin.trigger))
+}
+
 /// The same setup with the word on recovery that `auto` stands for: it is on if there is a failure to recover from.
 pub(crate) fn completed(setup: &Setup, plan: &Plan) -> Setup {
     let mut setup = setup.clone();
@@ -45,9 +51,11 @@ pub(crate) fn completed(setup: &Setup, plan: &Plan) -> Setup {
 
 /// Whether the algorithm can be run so: nobody can join a group that lets nobody in, and where there is no token, none
 /// can be lost.
-pub(crate) fn check<A: Mutex>(plan: &Plan) -> Result<(), SettingError> {
+pub(crate) fn check<A: Mutex>(config: &A::Config, plan: &Plan) -> Result<(), SettingError> {
     let (name, faults) = (A::ABOUT.name, &plan.faults);
-    let why = if faults.changes_group() && !A::CHANGES_GROUP {
+    let why = if A::is_restless(config) && plan.network(true).max_delay() == Some(0) {
+        format!("{name} never rests: with messages that take no time, no time passes at all")
+    } else if faults.changes_group() && !A::CHANGES_GROUP {
         format!("{name} lets nobody join or leave")
     } else if faults.changes_group() && plan.locks > 1 {
         "processes join and leave a single lock only".into()

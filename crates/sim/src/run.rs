@@ -50,7 +50,6 @@ pub fn expected_messages(setup: &Setup, plan: &Plan) -> Result<u64, PlayError> {
 
         fn mutex<A: Mutex>(self) -> Self::Output {
             let Self(setup, plan) = self;
-            locking::check::<A>(plan)?;
             let config = A::configure(&settings_of::<A>(setup)?, &plan.members)?;
             Ok(locking::expected_messages::<A>(&config, plan))
         }
@@ -75,20 +74,21 @@ impl Visitor for Starter<'_> {
     type Output = Result<Outcome, SettingError>;
 
     fn mutex<A: Mutex>(self) -> Self::Output {
-        let setup = locking::completed(self.setup, self.plan);
+        let plan = &locking::provoked::<A>(self.setup, self.plan);
+        let setup = locking::completed(self.setup, plan);
         let settings = settings_of::<A>(&setup)?;
         let header = setup.to_header(A::ABOUT.channels.name());
-        if recovers::<A>(&settings, &self.plan.members) {
-            if self.plan.locks > 1 {
+        if recovers::<A>(&settings, &plan.members) {
+            if plan.locks > 1 {
                 return Err(one_lock_only());
             }
-            locking::check::<Recovering<A>>(self.plan)?;
-            let config = Recovering::<A>::configure(&settings, &self.plan.members)?;
-            return Ok(locking::simulate_one::<Recovering<A>>(&config, self.plan, header, self.record));
+            let config = Recovering::<A>::configure(&settings, &plan.members)?;
+            locking::check::<Recovering<A>>(&config, plan)?;
+            return Ok(locking::simulate_one::<Recovering<A>>(&config, plan, header, self.record));
         }
-        locking::check::<A>(self.plan)?;
-        let config = A::configure(&settings, &self.plan.members)?;
-        Ok(locking::simulate::<A>(&config, self.plan, header, self.record))
+        let config = A::configure(&settings, &plan.members)?;
+        locking::check::<A>(&config, plan)?;
+        Ok(locking::simulate::<A>(&config, plan, header, self.record))
     }
 
     fn election<A: Election>(self) -> Self::Output {

@@ -78,12 +78,15 @@ fn copies_do_no_harm_where_messages_are_numbered() {
     }
 }
 
+/// The algorithm as it was published.
+const PLAIN: &[(&str, &str)] = &[("recovery", "off")];
+
 /// One crashed process blocks everyone who needs its permission, and the report says who was left waiting.
 #[test]
 fn a_crash_blocks_where_no_recovery_is_promised() {
     for algorithm in ["lamport", "ricart-agrawala"] {
         let faults = Faults { crashes: vec!["2@15".parse().unwrap()], ..Faults::default() };
-        let outcome = run(&setup(algorithm, 3, &[]), &with(faults, Load::Saturated, 3, 1));
+        let outcome = run(&setup(algorithm, 3, PLAIN), &with(faults, Load::Saturated, 3, 1));
         assert_eq!(outcome.report.ending, "stuck", "{algorithm}");
         assert_eq!(holds(&outcome, "ME2"), Some(false), "{algorithm}");
         assert_ne!(holds(&outcome, "ME1"), Some(false), "{algorithm}");
@@ -109,7 +112,7 @@ fn a_token_outlives_those_who_do_not_have_it() {
                     ..Faults::default()
                 };
                 let plan = Plan { entries: 4, ..with(faults, Load::Saturated, 4, seed) };
-                let outcome = run(&setup(algorithm, 4, &[]), &plan);
+                let outcome = run(&setup(algorithm, 4, PLAIN), &plan);
                 assert_eq!(holds(&outcome, "ME1"), Some(true), "{algorithm} {crash} {seed}");
                 let served = outcome.report.all_held() && outcome.report.ending == "done";
                 assert_eq!(served, !lost_token(&outcome), "{algorithm} {crash} {seed}: {:?}", outcome.report);
@@ -127,7 +130,7 @@ fn wrong_suspicions_only_delay_a_token() {
         for seed in 1..=200 {
             let faults = Faults { detector: "wrong:20".parse().unwrap(), ..Faults::default() };
             let plan = with(faults, LOADS[seed as usize % 3], 4, seed);
-            let outcome = run_well(&setup(algorithm, 4, &[]), &plan);
+            let outcome = run_well(&setup(algorithm, 4, PLAIN), &plan);
             assert_eq!(holds(&outcome, "ME1"), Some(true), "{algorithm} {seed}");
             assert_eq!(holds(&outcome, "TOK"), Some(true), "{algorithm} {seed}");
         }

@@ -317,7 +317,7 @@ fn outages_are_measured() {
 fn impossible_changes_are_refused() {
     let refused = |algorithm: &str, faults: Faults, locks: usize| {
         let plan = Plan { faults, locks, ..plan(3, Load::Saturated, 1) };
-        simulate_setup(&setup(algorithm, 3, &[]), &plan, false).unwrap_err().to_string()
+        simulate_setup(&setup(algorithm, 3, &[("recovery", "off")]), &plan, false).unwrap_err().to_string()
     };
     assert_eq!(refused("lamport", changes(&["4@5"], &[]), 1), "lamport lets nobody join or leave");
     assert_eq!(refused("central", changes(&[], &["2@5"]), 1), "central lets nobody join or leave");

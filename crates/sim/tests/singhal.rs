@@ -112,7 +112,7 @@ fn a_crash_without_the_token_is_survived() {
             let crashes = vec![Crash { process, at, restart, amnesia: false }];
             let detector = if seed % 2 == 0 { "perfect" } else { "wrong:60" }.parse().unwrap();
             plan.faults = Faults { crashes, detector, until: Some(300_000), ..Faults::default() };
-            let outcome = simulate_setup(&setup("singhal", n, &[]), &plan, false).unwrap();
+            let outcome = simulate_setup(&setup("singhal", n, &[("recovery", "off")]), &plan, false).unwrap();
             let report = &outcome.report;
             let what = format!("-n {n} {:?} --seed {seed} {:?}", plan.load, plan.faults);
             let token = report.properties.iter().find(|property| property.name == "TOK").unwrap();

@@ -194,7 +194,9 @@ fn a_hundred_thousand_processes() {
 
 /// Runs with these crashes; everyone must be served who can be, and there must be one token in the end.
 fn survives(shape: &Shape, plan: &Plan) -> Outcome {
-    let outcome = simulate_setup(&shape.setup, plan, false).expect("the setup is possible");
+    let mut setup = shape.setup.clone();
+    setup.settings.insert("recovery".into(), "off".into());
+    let outcome = simulate_setup(&setup, plan, false).expect("the setup is possible");
     let report = &outcome.report;
     let crashes: Vec<_> = plan.faults.crashes.iter().map(ToString::to_string).collect();
     let what = format!(

@@ -578,7 +578,7 @@ impl<A: Mutex> Assembly<A> {
             Msg::Accepted { ballot } => self.on_accepted(from, ballot, out),
             Msg::Install { ballot, roll, left } => {
                 self.left.extend(left);
-                self.on_install(ballot, roll, out);
+                self.on_install(ballot, &roll, out);
             }
             Msg::CheckIn { life } => {
                 self.meet(from, life);

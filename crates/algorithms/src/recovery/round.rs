@@ -382,7 +382,7 @@ impl<A: Mutex> Assembly<A> {
         let (ballot, (base, acceptors)) = (round.ballot, round.base());
         if self.config.consent == Consent::Living {
             let roll = call(round, self.id);
-            return self.decide(ballot, roll, out);
+            return self.decide(ballot, &roll, out);
         }
         let last = round.reports.values().filter(|report| report.epoch == base);
         let accepted = last.filter_map(|report| report.accepted.clone());
@@ -418,12 +418,12 @@ impl<A: Mutex> Assembly<A> {
             && proposal.accepted(from, &acceptors)
         {
             let roll = proposal.value.clone();
-            self.decide(ballot, roll, out);
+            self.decide(ballot, &roll, out);
         }
     }
 
     /// The roll stands: tell all who are in it, and all who were in the last.
-    fn decide(&mut self, ballot: Epoch, roll: Roll, out: &mut impl Effects<Self>) {
+    fn decide(&mut self, ballot: Epoch, roll: &Roll, out: &mut impl Effects<Self>) {
         let mut told: BTreeSet<_> = self.group.iter().collect();
         told.extend(roll.standings.iter().map(|(id, _)| *id));
         told.extend(self.newcomers.iter().copied());
@@ -444,10 +444,10 @@ impl<A: Mutex> Assembly<A> {
             round.reports.entry(member).or_insert_with(|| idle.clone());
         }
         let roll = call(round, self.id);
-        self.decide(ballot, roll, out);
+        self.decide(ballot, &roll, out);
     }
 
-    pub(super) fn on_install(&mut self, ballot: Epoch, roll: Roll, out: &mut impl Effects<Self>) {
+    pub(super) fn on_install(&mut self, ballot: Epoch, roll: &Roll, out: &mut impl Effects<Self>) {
         // A roll that all the living have agreed to is void once one of them has answered a later call. One that a
         // majority has chosen stands, whatever came after.
         let void = self.config.consent == Consent::Living && ballot < self.acceptor.promised;
@@ -494,7 +494,7 @@ fn add_member(members: &mut Vec<NodeId>, newcomer: NodeId) {
 
 /// The new epoch.
 impl<A: Mutex> Assembly<A> {
-    fn install(&mut self, roll: Roll, out: &mut impl Effects<Self>) {
+    fn install(&mut self, roll: &Roll, out: &mut impl Effects<Self>) {
         self.abandon(out);
         self.end_probe(out);
         self.epoch = roll.epoch;
@@ -520,7 +520,7 @@ impl<A: Mutex> Assembly<A> {
             out.disarm(Timer::Part(timer));
         }
         if self.group.contains(self.id) {
-            self.become_member(&roll, out);
+            self.become_member(roll, out);
         } else {
             self.become_outsider(out);
         }

@@ -87,7 +87,7 @@ fn a_recorded_run_comes_out_the_same() {
         ("central --ids 3,17,4 --entries 1 --duplicate 20%", 0),
         ("majority -n 3 --entries 1 --crash 2@5..30:amnesia --loss 5% --detector perfect --seed 4", 0),
         ("ricart-agrawala -n 3 --mutant no-tie-break --entries 1", 1),
-        ("ricart-agrawala -n 3 --crash 2@5 --entries 1", 1),
+        ("ricart-agrawala -n 3 --crash 2@5 --entries 1 --set recovery=off", 1),
     ] {
         trace(&desk, options);
         let page = conclave(&words("replay", &desk.path("run.jsonl")));

@@ -113,6 +113,7 @@ pub struct Properties {
     violation: Option<Violation>,
     both_inside: Tallied,
     fences_fallen: Tallied,
+    mixed_writes: Tallied,
     arrival_inversions: Tallied,
     stamp_inversions: Tallied,
     causal_inversions: Tallied,
@@ -245,6 +246,7 @@ impl Properties {
             violation: None,
             both_inside: Tallied::default(),
             fences_fallen: Tallied::default(),
+            mixed_writes: Tallied::default(),
             arrival_inversions: Tallied::default(),
             stamp_inversions: Tallied::default(),
             causal_inversions: Tallied::default(),
@@ -506,7 +508,9 @@ impl Properties {
     /// Whoever is inside writes to the resource.
     fn write(&mut self, at: &Moment, process: Process, lock: usize, fence: Fence) {
         if self.locks[lock].resource.write(process.index(), fence) {
-            self.broken("RES", at.step, || format!("a write of {} came in between", process.id));
+            let text = || format!("a write of somebody else stands between two of {}", process.id);
+            self.mixed_writes.add(text);
+            self.broken("RES", at.step, text);
         }
     }
 
@@ -658,7 +662,7 @@ impl Properties {
                 "RES",
                 "the resource serves one entry at a time",
                 true,
-                broken("RES").unwrap_or_else(|| match self.refused_entries() {
+                counted(&self.mixed_writes).unwrap_or_else(|| match self.refused_entries() {
                     0 => seen(held()),
                     1 => Finding::Held("1 entry refused by its fence".into()),
                     refused => Finding::Held(format!("{refused} entries refused by their fence")),

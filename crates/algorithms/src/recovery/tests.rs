@@ -7,7 +7,7 @@ use conclave_core::{Incarnation, Input, Members, NodeId, Phase, Protocol};
 use super::{AssemblyTimer, Recovering};
 use crate::led::LedTimer;
 use crate::mutex::{Central, Epoch, Event, Fence, Majority, Mutex, RicartAgrawala};
-use crate::mutex::{Properties, Request};
+use crate::mutex::{Guard, Properties, Request};
 use crate::testing::World;
 use crate::{Algorithm, Arena, Settings};
 
@@ -297,4 +297,62 @@ fn book_f13_majorities_decide() {
     world.request(1, Request::Acquire);
     world.drain();
     assert_eq!(order(&world), [2], "one of three decides nothing");
+}
+
+/// Whether the resource was found to serve one entry at a time.
+fn is_one_at_a_time(judge: &Properties) -> bool {
+    let judged = judge.judgements();
+    let found = judged.iter().find(|judgement| judgement.property == "RES").expect("it is judged");
+    matches!(found.finding, crate::Finding::Held(_))
+}
+
+/// TV-F1, F16: p1 is inside and is taken for dead, p2 is let in, and p1 goes on to write. The fence stops it; without it
+/// the two entries are mixed up.
+#[test]
+fn book_tv_f1_a_wrong_suspicion_is_stopped_by_the_fence() {
+    for (guard, protected) in [(Guard::Fence, true), (Guard::None, false)] {
+        let mut world = group::<Central>(3, &[], None);
+        world.observer = world.observer.clone().guarded_by(guard);
+        world.request(1, Request::Acquire);
+        world.drain();
+        for at in [2, 3] {
+            suspect(&mut world, at, 1);
+        }
+        world.request(2, Request::Acquire);
+        drain_among(&mut world, &[2, 3]);
+        assert_eq!(order(&world), [1, 2], "both are inside");
+        world.request(1, Request::Release);
+        assert_eq!(world.observer.refused_entries(), u64::from(protected));
+        assert_eq!(is_one_at_a_time(&world.observer), protected, "{guard:?}");
+        assert_eq!(world.observer.violation().map(|v| v.property), (!protected).then_some("RES"));
+    }
+}
+
+/// Two who were let in at once may have counted to the same number: without the process in it, the fence tells nothing.
+#[test]
+fn a_fence_without_the_process_is_caught() {
+    for (guard, protected) in [(Guard::Fence, true), (Guard::FenceWithoutProcess, false)] {
+        let members = Members::numbered(5);
+        let settings =
+            Settings::new(&Majority::ABOUT, Arena::Laboratory, [], Some("shrinking")).expect("declared");
+        let config = Majority::configure(&settings, &members).expect("they fit");
+        let judge = Properties::new::<Majority>(&config, &members, 1, None).guarded_by(guard);
+        let mut world = World::<Majority, _>::new(members, &config, judge);
+        world.request(1, Request::Acquire);
+        world.request(4, Request::Acquire);
+        for voter in [2, 3] {
+            world.deliver(1, voter);
+            world.deliver(voter, 1);
+        }
+        for peer in [2, 3] {
+            world.input(NodeId(4), Input::PeerDown { peer: NodeId(peer), life: Incarnation::FIRST });
+        }
+        world.deliver(4, 5);
+        world.deliver(5, 4);
+        let phases = [1, 4].map(|id| world.process(id).phase());
+        assert_eq!(phases, [Phase::HOLDING; 2], "both are inside");
+        world.request(1, Request::Release);
+        world.request(4, Request::Release);
+        assert_eq!(is_one_at_a_time(&world.observer), protected, "{guard:?}");
+    }
 }

@@ -50,7 +50,14 @@ pub fn expected_messages(setup: &Setup, plan: &Plan) -> Result<u64, PlayError> {
 
         fn mutex<A: Mutex>(self) -> Self::Output {
             let Self(setup, plan) = self;
-            let config = A::configure(&settings_of::<A>(setup)?, &plan.members)?;
+            let settings = settings_of::<A>(&locking::completed(setup, plan))?;
+            let config = A::configure(&settings, &plan.members)?;
+            if recovers::<A>(&settings, &plan.members) {
+                let config = Recovering::<A>::configure(&settings, &plan.members)?;
+                locking::check::<Recovering<A>>(&config, plan)?;
+            } else {
+                locking::check::<A>(&config, plan)?;
+            }
             Ok(locking::expected_messages::<A>(&config, plan))
         }
 

@@ -115,8 +115,8 @@ fn book_f7_failures_of_a_ring() {
                 well(&setup, &plan);
             }
             let mut plan = base.clone();
-            plan.faults.crashes.push(format!("4@{}", seed).parse().unwrap());
-            plan.faults.detector = "late:5..40".parse().unwrap_or_else(|_| "late:20".parse().unwrap());
+            plan.faults.crashes.push(format!("4@{seed}").parse().unwrap());
+            plan.faults.detector = "late:uniform:5..40".parse().unwrap();
             well(&setup, &plan);
             let mut plan = base;
             plan.faults.lost_tokens.push(seed * 1_000);

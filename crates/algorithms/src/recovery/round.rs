@@ -134,10 +134,10 @@ impl<A: Mutex> Assembly<A> {
         }
         if self.elected == Some(peer) {
             self.elected = None;
-            // Outside the group there is nobody to elect or to be elected by.
-            if self.part.is_some() {
-                out.emit(Told::Elect);
-            }
+            out.emit(Told::Elect);
+        } else if self.part.is_none() && self.leader().is_none() {
+            // Whoever was to let us in is dead.
+            out.emit(Told::Elect);
         }
         self.maybe_finish(out);
         self.maybe_gather(out);

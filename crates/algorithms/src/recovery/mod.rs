@@ -532,17 +532,6 @@ impl<A: Mutex> Assembly<A> {
         self.epoch
     }
 
-    /// The members of that epoch.
-    #[must_use]
-    pub fn group(&self) -> &Members {
-        &self.group
-    }
-
-    /// Who is suspected.
-    pub fn suspects(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.down.keys().copied()
-    }
-
     /// Whether the algorithm goes on: we are a member, and nobody is calling a roll.
     fn is_active(&self) -> bool {
         self.part.is_some() && self.gathered_by.is_none()
@@ -718,7 +707,9 @@ impl<A: Mutex> Assembly<A> {
                 },
                 // It was given up while the roll was called that brought this.
                 (Event::Granted { .. }, Standing::Idle | Standing::Inside { .. }) => {}
-                (Event::Refused(_) | Event::Lost { .. } | Event::Left, _) => {}
+                // The algorithm itself has found out that somebody else may be inside.
+                (Event::Lost { .. }, _) => self.lose(out),
+                (Event::Refused(_) | Event::Left, _) => {}
             }
         }
     }

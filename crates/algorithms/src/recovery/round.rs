@@ -313,6 +313,10 @@ impl<A: Mutex> Assembly<A> {
         if round.stage != Stage::Gathering {
             return;
         }
+        // Where the algorithm begins epochs of its own, ours must be later than all of them.
+        if report.heard >= ballot {
+            return self.on_outranked(ballot, report.heard, out);
+        }
         // It may know of members of whom we do not, and of some who are none any more.
         self.left.extend(report.left.iter().copied());
         round.members.retain(|member| !self.left.contains(member));

@@ -6,7 +6,7 @@ use conclave_core::{Incarnation, Input, Members, NodeId, Phase, Protocol};
 
 use super::{AssemblyTimer, Recovering};
 use crate::led::LedTimer;
-use crate::mutex::{Central, Epoch, Event, Fence, Majority, Mutex, RicartAgrawala};
+use crate::mutex::{Central, Epoch, Event, Fence, Majority, Mutex, RicartAgrawala, TokenRing};
 use crate::mutex::{Guard, Properties, Request};
 use crate::testing::World;
 use crate::{Algorithm, Arena, Settings};
@@ -355,4 +355,33 @@ fn a_fence_without_the_process_is_caught() {
         world.request(4, Request::Release);
         assert_eq!(is_one_at_a_time(&world.observer), protected, "{guard:?}");
     }
+}
+
+/// The ring raises epochs by itself, and the leader need not have heard of it: its own epoch is later all the same.
+#[test]
+fn a_new_epoch_is_later_than_all_that_the_algorithm_began() {
+    let mut world = group::<TokenRing>(4, &[("handoff", "acked"), ("tries", "1")], None);
+    for (from, raised) in [(1, 3), (3, 1)] {
+        let handoff = world.armed().into_iter().find(|(id, timer)| {
+            *id == NodeId(from) && matches!(timer, LedTimer::Application(AssemblyTimer::Part(_)))
+        });
+        let (id, timer) = handoff.expect("it waits for an acknowledgement");
+        world.expire(id, timer);
+        let way = (NodeId(from), NodeId(raised));
+        while world.travelling().iter().any(|(from, to, _)| (*from, *to) == way) {
+            world.deliver(from, raised);
+        }
+    }
+    let heard = world.process(1).application().part().expect("a member").epoch_seen();
+    assert_eq!(heard, Epoch { number: 2, creator: NodeId(3) });
+    world.crash(2);
+    suspect(&mut world, 4, 2);
+    // The token goes round for ever, so that everybody has to get its turn.
+    for _ in 0..50 {
+        for (from, to, _) in world.travelling() {
+            world.deliver_nth(from, to, 0);
+        }
+    }
+    assert!([1, 3, 4].into_iter().all(|id| epoch_of(&world, id) > heard));
+    assert_eq!(world.observer.violation(), None);
 }

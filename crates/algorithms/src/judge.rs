@@ -1,9 +1,12 @@
 //! How a run is judged, whatever the family.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::Debug;
+use core::hash::Hash;
 
-use conclave_core::{Observer, Protocol};
+use conclave_core::{Counter, Incarnation, Input, NodeId, Observer, Protocol};
 
 /// An observer that judges the properties of a family.
 pub trait Judge<P: Protocol>: Observer<P> {
@@ -15,6 +18,72 @@ pub trait Judge<P: Protocol>: Observer<P> {
 
     /// What became of every property.
     fn judgements(&self) -> Vec<Judgement>;
+}
+
+/// What has to be remembered of a run in order to judge it: small and comparable, so that a checker can make it part
+/// of its states.
+///
+/// Nothing in it counts from the beginning of the run or tells the time, so that the same situation is the same value
+/// however it came about. A driver names processes by their place in [`Members`](conclave_core::Members).
+pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
+    /// The process at a place.
+    fn process(&self, place: usize) -> NodeId;
+
+    /// A process is about to handle an input.
+    fn input(&mut self, place: usize, input: &Input<P>);
+
+    /// A message was sent while the process handled a request of its application.
+    fn announce(&mut self, _place: usize, _from: NodeId, _message: &P::Message) {}
+
+    /// All that a process sent in making its request has arrived.
+    fn known(&mut self, _place: usize) {}
+
+    /// The request of this process was made in knowledge of the present requests of those processes, a bit per place.
+    fn follows(&mut self, _place: usize, _others: u64) {}
+
+    /// A process told its application something; what that breaks is added to `breaches`.
+    fn emit(&mut self, place: usize, event: &P::Event, breaches: &mut Vec<Breach>);
+
+    /// A process has handled its input.
+    fn handled(&mut self, _place: usize, _state: &P) {}
+
+    /// A process accused a peer of breaking the protocol.
+    fn reject(&mut self, place: usize, from: NodeId, why: &'static str, breaches: &mut Vec<Breach>) {
+        let detail = format!("{} rejected a message of {from}: {why}", self.process(place));
+        breaches.push(Breach { property: "PROTOCOL", detail, promised: true });
+    }
+
+    /// A process crashed.
+    fn crash(&mut self, place: usize);
+
+    /// A process is up again, or for the first time if it was not there from the beginning.
+    fn restart(&mut self, place: usize, life: Incarnation);
+
+    /// A message to somebody who is up was lost, or one was doubled.
+    fn disturb(&mut self);
+
+    /// Nothing moves any more: what is broken by that.
+    fn quiet(&self, breaches: &mut Vec<Breach>);
+
+    /// The most entries by others that a request which now waits has had to see since it became known; 0 where it
+    /// means nothing. The largest value over all states is the overtaking of the algorithm.
+    fn overtaking(&self) -> u64 {
+        0
+    }
+
+    /// Visits every number of it that only grows, in the spaces of the algorithm; see [`Protocol::visit_counters`].
+    fn visit_counters(&mut self, _visit: &mut dyn FnMut(Counter<'_>)) {}
+}
+
+/// A property that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// The property's code, `"ME1"`.
+    pub property: &'static str,
+    /// What happened, in a sentence.
+    pub detail: String,
+    /// Whether the algorithm promised it in these circumstances: then the breach is a violation.
+    pub promised: bool,
 }
 
 /// A promise that was broken, and how.

@@ -13,6 +13,7 @@ extern crate std;
 
 mod about;
 pub mod election;
+pub mod family;
 mod formula;
 mod judge;
 mod led;
@@ -27,7 +28,7 @@ pub mod workers;
 
 pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology, Trigger};
 pub use formula::Formula;
-pub use judge::{Ending, Finding, Judge, Judgement, Violation};
+pub use judge::{Breach, Ending, Finding, Judge, Judgement, Ledger, Violation};
 pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
 pub use recovery::{Assembly, AssemblyConfig, Consent, Monitor, Recovering, is_twin_of_recovery, recovers};

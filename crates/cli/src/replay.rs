@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use conclave_sim::{Difference, PlayError, Played, Property, commands_of, play};
-use conclave_trace::{Block, Command, Header, Record, Script, Setup, Trace, What, describe};
+use conclave_sim::{Difference, PlayError, Played, Property, play};
+use conclave_trace::{Block, Command, Header, Record, Script, Setup, Trace, What, commands_of, describe};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use conclave_algorithms::election::{self, Election, Properties, RING, Request, Tally};
+use conclave_algorithms::family::Electing;
 use conclave_algorithms::{Channels, Judge, Settings};
 use conclave_core::{Incarnation, Input, Members, Moment, NodeId, Observer, Process, Transit};
 use conclave_trace::Header;
 
-use crate::family::{Cast, Electing};
+use crate::family::Cast;
 use crate::plan::{Plan, Starter};
 use crate::report::{ElectionReport, Facts, Part, PerUnit};
 use crate::rng::Rng;

@@ -1,171 +1,18 @@
-//! What a driver must know of a family of algorithms to talk to them, to judge them and to write down what they say.
+//! Finds the algorithm of a setup, and what a stage for it needs, whatever its family.
 
-use core::marker::PhantomData;
 use std::collections::BTreeSet;
 
 use conclave_algorithms::election::{self, Election};
-use conclave_algorithms::mutex::{self, Locks, Mutex};
+use conclave_algorithms::family::{Electing, Family, Locking};
+use conclave_algorithms::mutex::{self, Mutex};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{
-    Algorithm, Arena, Channels, Judge, Named, NamedConfig, Recovering, SettingError, Settings, recovers,
+    Algorithm, Arena, Channels, Named, NamedConfig, Recovering, SettingError, Settings, recovers,
 };
 use conclave_core::{Members, NodeId, Protocol};
 use conclave_trace::{Header, Setup};
 
 use crate::script::PlayError;
-
-/// A family of algorithms, seen from a driver.
-pub trait Family {
-    /// The protocols of the family.
-    type Protocol: Protocol;
-    /// What judges them.
-    type Judge: Judge<Self::Protocol> + Clone;
-
-    /// The request that a script means by a word, for this lock.
-    fn read(word: &str, lock: usize) -> Option<RequestOf<Self>>;
-
-    /// A request as scripts and traces write it, and the lock that it is for.
-    fn write(request: &RequestOf<Self>) -> (&'static str, usize);
-
-    /// An event as traces write it.
-    fn told(event: &EventOf<Self>) -> Told;
-
-    /// Whether a process that says so has left, and does nothing any more.
-    fn has_left(_event: &EventOf<Self>) -> bool {
-        false
-    }
-
-    /// Whether a message carries a token.
-    fn carries_token(_message: &MessageOf<Self>) -> bool {
-        false
-    }
-}
-
-/// The requests of a family.
-pub type RequestOf<F> = <<F as Family>::Protocol as Protocol>::Request;
-/// The messages of a family.
-pub type MessageOf<F> = <<F as Family>::Protocol as Protocol>::Message;
-/// The events of a family.
-pub type EventOf<F> = <<F as Family>::Protocol as Protocol>::Event;
-
-/// An event in words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// What was told: `granted`, `elected p3`.
-    pub event: String,
-    /// The proof that came with it, if any.
-    pub fence: String,
-    /// About which lock.
-    pub lock: usize,
-}
-
-/// In one line, as a script has it.
-impl core::fmt::Display for Told {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.event)?;
-        if self.lock > 0 {
-            write!(f, " lock {}", self.lock)?;
-        }
-        if self.fence.is_empty() { Ok(()) } else { write!(f, " {}", self.fence) }
-    }
-}
-
-/// Mutual exclusion, on one lock or several.
-pub struct Locking<L>(PhantomData<L>);
-
-impl<L: Locks> Family for Locking<L> {
-    type Protocol = L;
-    type Judge = mutex::Properties;
-
-    fn read(word: &str, lock: usize) -> Option<L::Request> {
-        let request = match word {
-            "acquire" => mutex::Request::Acquire,
-            "release" => mutex::Request::Release,
-            "cancel" => mutex::Request::Cancel,
-            "leave" => mutex::Request::Leave,
-            _ => return None,
-        };
-        Some(L::ask(lock, request))
-    }
-
-    fn write(request: &L::Request) -> (&'static str, usize) {
-        let (lock, request) = L::asked(request);
-        (lock_word(request), lock)
-    }
-
-    fn told(event: &L::Event) -> Told {
-        match L::told(event) {
-            (lock, mutex::Event::Granted { fence }) => {
-                Told { event: "granted".into(), fence: fence.to_string(), lock }
-            }
-            (lock, mutex::Event::Lost { fence }) => {
-                Told { event: "lost".into(), fence: fence.to_string(), lock }
-            }
-            (lock, mutex::Event::Left) => Told { event: "left".into(), fence: String::new(), lock },
-            (lock, mutex::Event::Refused(request)) => {
-                Told { event: format!("refused {}", lock_word(*request)), fence: String::new(), lock }
-            }
-        }
-    }
-
-    fn has_left(event: &L::Event) -> bool {
-        matches!(L::told(event), (_, mutex::Event::Left))
-    }
-
-    fn carries_token(message: &L::Message) -> bool {
-        L::token_in(message).is_some()
-    }
-}
-
-fn lock_word(request: mutex::Request) -> &'static str {
-    match request {
-        mutex::Request::Acquire => "acquire",
-        mutex::Request::Release => "release",
-        mutex::Request::Cancel => "cancel",
-        mutex::Request::Leave => "leave",
-    }
-}
-
-/// Elections.
-pub struct Electing<A>(PhantomData<A>);
-
-impl<A: Election> Family for Electing<A> {
-    type Protocol = A;
-    type Judge = election::Properties<A>;
-
-    fn read(word: &str, _lock: usize) -> Option<election::Request> {
-        match word {
-            "start" => Some(election::Request::Start),
-            "retire" => Some(election::Request::Retire),
-            _ => None,
-        }
-    }
-
-    fn write(request: &election::Request) -> (&'static str, usize) {
-        match request {
-            election::Request::Start => ("start", 0),
-            election::Request::Retire => ("retire", 0),
-        }
-    }
-
-    fn told(event: &election::Event) -> Told {
-        let election::Event::Elected { leaders, term } = event;
-        let mut event = String::from("elected");
-        for (place, leader) in leaders.iter().enumerate() {
-            event.push_str(if place == 0 { " " } else { "," });
-            event.push_str(&leader.to_string());
-        }
-        if *term > 0 {
-            event.push_str(&format!(" term {term}"));
-        }
-        Told { event, ..Told::default() }
-    }
-}
-
-/// The name of a timer, as scripts and traces write it: in one word.
-pub(crate) fn timer_word<T: core::fmt::Debug>(timer: &T) -> String {
-    format!("{timer:?}").replace(' ', "")
-}
 
 /// Everything that a stage for an algorithm needs.
 pub struct Cast<F: Family> {

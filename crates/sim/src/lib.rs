@@ -37,5 +37,5 @@ pub use report::{
     ElectionReport, FormulaReport, LockReport, OutageReport, Part, Property, Report, Summary, load_word,
 };
 pub use run::{Outcome, expected_messages, simulate_setup};
-pub use script::{Difference, PlayError, Played, commands_of, play};
+pub use script::{Difference, PlayError, Played, play};
 pub use shrink::shrink;

@@ -1,10 +1,11 @@
 //! Runs of mutual exclusion.
 
+use conclave_algorithms::family::Locking;
 use conclave_algorithms::mutex::{Locks, Mutex, Properties, Tally};
 use conclave_algorithms::{Channels, Named, NamedConfig, SettingError, is_twin_of_recovery};
 use conclave_trace::{Header, Setup};
 
-use crate::family::{Cast, Locking};
+use crate::family::Cast;
 use crate::metrics::EntryTimes;
 use crate::outages::Outages;
 use crate::plan::Plan;

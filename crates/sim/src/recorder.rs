@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use conclave_algorithms::family::{Family, timer_word};
 use conclave_core::{
     Disturbance, Incarnation, Input, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
 use conclave_trace::{Carried, Header, Record, Trace, What, fields_of, message_text};
-
-use crate::family::{Family, timer_word};
 
 /// Writes down everything that happens.
 #[derive(Clone, Debug)]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use conclave_algorithms::family::Family;
 use conclave_algorithms::mutex::Load;
 use conclave_algorithms::{Finding, Formula, Judgement};
 use conclave_core::NodeId;
 use conclave_trace::Header;
 use serde::{Serialize, Serializer};
 
-use crate::family::Family;
 use crate::locking::round;
 use crate::metrics::Timed;
 use crate::outages::{Fault, Outage};

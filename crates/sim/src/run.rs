@@ -1,6 +1,7 @@
 //! A simulated run, from plan to report.
 
 use conclave_algorithms::election::Election;
+use conclave_algorithms::family::Family;
 use conclave_algorithms::mutex::Mutex;
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Algorithm, Ending, Judge, Recovering, SettingError, Violation, recovers};
@@ -9,7 +10,7 @@ use conclave_trace::{Setup, Trace};
 
 use crate::digest::Digest;
 use crate::electing;
-use crate::family::{Cast, Family, one_lock_only, settings_of};
+use crate::family::{Cast, one_lock_only, settings_of};
 use crate::locking;
 use crate::metrics::Traffic;
 use crate::plan::Plan;
@@ -136,7 +137,7 @@ pub(crate) fn drive<F: Family, W: Workload<F::Protocol>, M: Observer<F::Protocol
         members,
         newcomers,
         restless,
-        carries_token: F::carries_token,
+        carries_token: |message| F::token_in(message).is_some(),
         config,
         timing: Timing {
             transmission: core::time::Duration::from_micros(plan.longest_delay()),

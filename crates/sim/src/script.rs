@@ -2,13 +2,14 @@
 
 use core::marker::PhantomData;
 
+use conclave_algorithms::family::{EventOf, Family};
 use conclave_algorithms::{Judge, Judgement, SettingError, Violation};
 use conclave_core::{
     Disturbance, Incarnation, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
-use conclave_trace::{Carry, Command, Header, Record, Script, Trace, What, Which, message_text};
+use conclave_trace::{Command, Header, Record, Script, Trace, What, message_text};
 
-use crate::family::{Cast, EventOf, Family, WithCast, cast};
+use crate::family::{Cast, WithCast, cast};
 use crate::recorder::Recorder;
 use crate::stage::Stage;
 
@@ -188,45 +189,6 @@ impl<F: Family> Observer<F::Protocol> for Narrator<F> {
             self.lines.push(format!("{} joins", process.id));
         }
     }
-}
-
-/// The commands that repeat a recorded run.
-#[must_use]
-pub fn commands_of(trace: &Trace) -> Vec<Command> {
-    let mut commands = Vec::new();
-    for record in &trace.records {
-        let carried = |what, carried: &conclave_trace::Carried| Command::Carry {
-            what,
-            from: carried.from,
-            to: carried.to,
-            which: Which::Nth(carried.nth),
-        };
-        let Some(process) = record.process else { continue };
-        commands.push(match &record.what {
-            What::Request { request, lock } => {
-                Command::Ask { process, request: request.clone(), lock: *lock }
-            }
-            What::Deliver(message) => carried(Carry::Deliver, message),
-            What::Drop(message) => carried(Carry::Drop, message),
-            What::Duplicate(message) => carried(Carry::Duplicate, message),
-            What::Timer { timer } => Command::Timer { process, timer: timer.clone() },
-            What::Crash => Command::Crash(process),
-            What::Restart { durable, .. } => Command::Restart { process, amnesia: !durable },
-            What::Join => Command::Join(process),
-            What::Suspect { peer } => Command::Suspect { process, peer: *peer },
-            What::Trust { peer } => Command::Trust { process, peer: *peer },
-            What::Start
-            | What::Event { .. }
-            | What::Send(_)
-            | What::Pause
-            | What::Resume
-            | What::Partition { .. }
-            | What::Heal { .. }
-            | What::Reject { .. }
-            | What::Violation { .. } => continue,
-        });
-    }
-    commands
 }
 
 /// Adds the breaking of a promise as the last record.

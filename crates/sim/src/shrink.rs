@@ -4,15 +4,16 @@
 //! its commands are taken out, many at a time and then one by one, as long as the property still breaks (Zeller and
 //! Hildebrandt's delta debugging, 2002). What remains is a script.
 
+use conclave_algorithms::family::Family;
 use conclave_algorithms::{Judge, Synchrony, registry};
 use conclave_core::Members;
-use conclave_trace::{Block, Command, Script, Setup, newcomers};
+use conclave_trace::{Block, Command, Script, Setup, commands_of, newcomers};
 
-use crate::family::{Cast, Family, WithCast, cast};
+use crate::family::{Cast, WithCast, cast};
 use crate::faults::Faults;
 use crate::plan::Plan;
 use crate::run::{Outcome, simulate_setup};
-use crate::script::{commands_of, play};
+use crate::script::play;
 use crate::stage::Stage;
 
 /// Seeds tried for each smaller size.

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use conclave_algorithms::family::{EventOf, Family, MessageOf, timer_word};
 use conclave_algorithms::{Ending, Judge};
 use conclave_core::{After, Input, Message, Moment, NodeId, Observer, Process, Protocol, Timing, Transit};
 use conclave_trace::{Carry, Command, Which};
 
-use crate::family::{Cast, EventOf, Family, MessageOf, timer_word};
+use crate::family::Cast;
 use crate::world::{Fate, Host, Presence, World};
 
 /// Virtual time between two commands, so that a drawing has room.

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use conclave_sim::{commands_of, play};
-use conclave_trace::{Block, Command, Script, Setup};
+use conclave_sim::play;
+use conclave_trace::{Block, Command, Script, Setup, commands_of};
 
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");

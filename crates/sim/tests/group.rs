@@ -7,16 +7,17 @@ mod doors;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{LOADS, plan, setup};
+use conclave_algorithms::family::Locking;
 use conclave_algorithms::mutex::{Load, Properties};
 use conclave_core::{Members, NodeId};
-use conclave_sim::family::{Cast, Locking};
+use conclave_sim::family::Cast;
 use conclave_sim::faults::{Detector, Faults};
 use conclave_sim::outages::Outage;
 use conclave_sim::recorder::Recorder;
 use conclave_sim::span::Span;
 use conclave_sim::stage::Stage;
-use conclave_sim::{Outcome, Plan, commands_of, simulate, simulate_setup};
-use conclave_trace::{Command, Record, Setup, Trace, What, newcomers};
+use conclave_sim::{Outcome, Plan, simulate, simulate_setup};
+use conclave_trace::{Command, Record, Setup, Trace, What, commands_of, newcomers};
 use doors::Doors;
 
 fn run(plan: &Plan) -> Outcome {

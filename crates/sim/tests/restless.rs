@@ -5,9 +5,10 @@ mod common;
 mod relay;
 
 use common::{LOADS, plan, setup};
+use conclave_algorithms::family::Locking;
 use conclave_algorithms::mutex::{Load, Properties};
 use conclave_core::{Members, NodeId};
-use conclave_sim::family::{Cast, Locking};
+use conclave_sim::family::Cast;
 use conclave_sim::outages::Outage;
 use conclave_sim::span::Span;
 use conclave_sim::stage::Stage;

@@ -21,7 +21,7 @@ pub use diagram::{DiagramOptions, diagram};
 pub use jsonl::TraceError;
 pub use mermaid::mermaid;
 pub use record::{Carried, Header, Record, Trace, What};
-pub use script::{Block, Carry, Command, Mistake, Script, ScriptError, Setup, Which, newcomers};
+pub use script::{Block, Carry, Command, Mistake, Script, ScriptError, Setup, Which, commands_of, newcomers};
 pub use shiviz::shiviz;
 pub use svg::{Area, Axis, Label, Layout, Role, Stamps, SvgOptions, Theme, layout, svg};
 pub use text::{compact, fields_of, message_text, milliseconds};

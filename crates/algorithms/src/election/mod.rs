@@ -11,13 +11,14 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use conclave_core::{Members, NodeId, Phase, Protocol};
+use conclave_core::{Members, NodeId, Phase, Protocol, Space};
 use serde::{Deserialize, Serialize};
 
 use crate::{Algorithm, Formula, Setting, Settings, Values};
 
 mod bully;
 mod chang_roberts;
+mod ledger;
 mod properties;
 mod ring;
 mod ring_active_list;
@@ -29,6 +30,7 @@ mod trials;
 
 pub use bully::Bully;
 pub use chang_roberts::ChangRoberts;
+pub use ledger::Ledger;
 pub use properties::Properties;
 pub use ring_active_list::RingActiveList;
 pub use ring_ballot::{Ballot, RingBallot};
@@ -55,6 +57,9 @@ pub enum Event {
         term: u64,
     },
 }
+
+/// What terms are counted in.
+const TERM: Space = Space::shared("term");
 
 /// An algorithm for elections.
 pub trait Election: Algorithm + Protocol<Request = Request, Event = Event> {

@@ -10,8 +10,6 @@ use conclave_core::Transit;
 pub(super) struct Causal {
     /// Of each process: whose last requests it knows of.
     knows: Vec<u64>,
-    /// The same at the moment of its own last request.
-    past: Vec<u64>,
     /// The number of the first message sent after the last request of each process.
     asked: Vec<u64>,
     /// By slot of a message on its way: what its sender knew.
@@ -25,22 +23,24 @@ impl Causal {
     pub const MOST: usize = 64;
 
     pub fn new(n: usize) -> Self {
-        Self { knows: vec![0; n], past: vec![0; n], asked: vec![0; n], carried: Vec::new(), serial: 0 }
+        Self { knows: vec![0; n], asked: vec![0; n], carried: Vec::new(), serial: 0 }
     }
 
     /// A new life knows nothing of what the old one knew.
     pub fn forget(&mut self, place: usize) {
-        (self.knows[place], self.past[place]) = (0, 0);
+        self.knows[place] = 0;
     }
 
-    pub fn request(&mut self, place: usize) {
+    /// A process makes a request; says whose last requests it knows of.
+    pub fn request(&mut self, place: usize) -> u64 {
         // What anyone knew of this process was an earlier request.
-        for known in self.knows.iter_mut().chain(&mut self.past) {
+        for known in &mut self.knows {
             *known &= !(1 << place);
         }
         self.asked[place] = self.serial;
+        let past = self.knows[place];
         self.knows[place] |= 1 << place;
-        self.past[place] = self.knows[place];
+        past
     }
 
     #[inline(always)]
@@ -81,10 +81,5 @@ impl Causal {
                 *known |= 1 << place;
             }
         }
-    }
-
-    /// Whether `later` made its last request in knowledge of the last request of `earlier`.
-    pub fn followed(&self, earlier: usize, later: usize) -> bool {
-        earlier != later && self.past[later] & (1 << earlier) != 0
     }
 }

@@ -22,10 +22,14 @@ use crate::{Algorithm, Formula};
 mod carvalho_roucairol;
 mod causal;
 mod central;
+mod judgements;
 mod lamport;
+mod ledger;
 mod lives;
+mod locks;
 mod maekawa;
 mod majority;
+mod order;
 mod properties;
 mod queue;
 mod quorum;
@@ -39,13 +43,16 @@ mod suzuki_kasami;
 mod token_ring;
 mod tokens;
 mod tree;
+mod wrong;
 
 pub use carvalho_roucairol::CarvalhoRoucairol;
 pub use central::Central;
 pub use lamport::Lamport;
+pub use ledger::{Ledger, Scope};
+pub use locks::Locks;
 pub use maekawa::Maekawa;
 pub use majority::Majority;
-pub use properties::{Locks, Properties};
+pub use properties::Properties;
 pub use quorum::Quorums;
 pub use raymond::Raymond;
 pub use resource::Guard;
@@ -231,6 +238,8 @@ impl FenceCounter {
 
 /// What fences are counted in.
 const FENCE: Space = Space::shared("fence");
+/// What epochs are counted in, where an algorithm begins new ones for ever.
+const EPOCH: Space = Space::shared("epoch");
 
 /// An algorithm for mutual exclusion.
 pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
@@ -274,6 +283,9 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
         None
     }
 
+    /// Whether its visitor of counters reaches the numbers of epochs.
+    const COUNTS_EPOCHS: bool = false;
+
     /// The latest epoch that this process has heard of, where the algorithm begins epochs of its own.
     fn epoch_seen(&self) -> Epoch {
         Epoch::FIRST
@@ -302,7 +314,7 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
 }
 
 /// What an algorithm for mutual exclusion promises beyond safety (ME1) and progress (ME2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Promises {
     /// Every request is granted at last (ME3), however the schedule goes.
     pub no_starvation: bool,

@@ -1,6 +1,6 @@
 //! What a lock protects: a resource that remembers the largest fence that it has seen.
 //!
-//! Every entry writes at least twice, when it gets in and before it gets out. However badly a failure detector has
+//! Every entry writes when it gets in, and may write again until it gets out. However badly a failure detector has
 //! misled the processes, the writes of one entry must never stand between those of another.
 
 use alloc::vec;
@@ -19,60 +19,77 @@ pub enum Guard {
     None,
 }
 
+impl Guard {
+    fn serves(self, fence: Fence, largest: Fence) -> bool {
+        match self {
+            Self::Fence => fence >= largest,
+            Self::FenceWithoutProcess => (fence.epoch, fence.counter) >= (largest.epoch, largest.counter),
+            Self::None => true,
+        }
+    }
+}
+
 /// A resource that is written to by whoever is inside.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Resource {
     guard: Guard,
-    largest: Option<Fence>,
-    /// The last write of each process that was served, and how many there had been then.
-    served: Vec<Option<(Fence, u64)>>,
-    writes: u64,
-    /// The last entry of each process that was refused.
-    refused: Vec<Option<Fence>>,
-    refused_entries: u64,
+    /// The last fence of each process.
+    fences: Vec<Option<Fence>>,
+    /// Who is inside as far as it knows, by place.
+    inside: Vec<u32>,
+}
+
+/// What came of the first write of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    /// The fence that the process had before.
+    pub last: Option<Fence>,
+    /// It was refused: the fence is too old.
+    pub refused: bool,
+    /// It was served in the middle of the entry of somebody else, whose next write would be served, too.
+    pub mixed: Option<usize>,
 }
 
 impl Resource {
     pub fn new(n: usize, guard: Guard) -> Self {
-        Self {
-            guard,
-            largest: None,
-            served: vec![None; n],
-            writes: 0,
-            refused: vec![None; n],
-            refused_entries: 0,
-        }
+        Self { guard, fences: vec![None; n], inside: Vec::new() }
     }
 
-    /// How many entries had a write refused.
-    pub fn refused_entries(&self) -> u64 {
-        self.refused_entries
+    /// A process gets in and writes; so far `largest` is the largest fence of all entries.
+    pub fn enter(&mut self, place: usize, fence: Fence, largest: Option<Fence>) -> Written {
+        let last = self.fences[place].replace(fence);
+        let refused = largest.is_some_and(|largest| !self.guard.serves(fence, largest));
+        let largest = largest.max(Some(fence)).unwrap_or(fence);
+        let mut others = self.inside.iter().map(|other| *other as usize).filter(|other| *other != place);
+        let mixed = others.find(|other| !refused && self.is_served(*other, largest));
+        if let Err(at) = self.inside.binary_search(&(place as u32)) {
+            self.inside.insert(at, place as u32);
+        }
+        Written { last, refused, mixed }
     }
 
-    /// A process writes. Says whether another entry has written since the last write of this one, and both were
-    /// served.
-    #[inline]
-    pub fn write(&mut self, place: usize, fence: Fence) -> bool {
-        if !self.serves(fence) {
-            if self.refused[place].replace(fence) != Some(fence) {
-                self.refused_entries += 1;
-            }
-            return false;
-        }
-        let interrupted = self.served[place].is_some_and(|(last, at)| last == fence && at != self.writes);
-        self.largest = self.largest.max(Some(fence));
-        self.writes += 1;
-        self.served[place] = Some((fence, self.writes));
-        interrupted
+    /// Whether a write would be served.
+    fn is_served(&self, place: usize, largest: Fence) -> bool {
+        self.fences[place].is_some_and(|fence| self.guard.serves(fence, largest))
     }
 
-    fn serves(&self, fence: Fence) -> bool {
-        let Some(largest) = self.largest else { return true };
-        match self.guard {
-            Guard::Fence => fence >= largest,
-            Guard::FenceWithoutProcess => (fence.epoch, fence.counter) >= (largest.epoch, largest.counter),
-            Guard::None => true,
+    /// A process writes a last time and gets out; says whether it was inside, and the write was refused.
+    pub fn leave(&mut self, place: usize, largest: Option<Fence>) -> bool {
+        self.vacate(place) && largest.is_some_and(|largest| !self.is_served(place, largest))
+    }
+
+    /// A process is no longer inside, and knows it; says whether it was.
+    pub fn vacate(&mut self, place: usize) -> bool {
+        let at = self.inside.binary_search(&(place as u32));
+        if let Ok(at) = at {
+            self.inside.remove(at);
         }
+        at.is_ok()
+    }
+
+    /// The fences of all, for the visitor of counters.
+    pub fn fences(&mut self) -> impl Iterator<Item = &mut Fence> {
+        self.fences.iter_mut().flatten()
     }
 }
 
@@ -82,22 +99,26 @@ mod tests {
     use crate::mutex::Epoch;
     use conclave_core::NodeId;
 
-    /// Two that were both let in with the same counter write in turns.
-    fn a_b_a(guard: Guard) -> (bool, u64) {
+    /// Two that were both let in with the same counter write in turns. Says whether their writes mix, and whether the
+    /// first of them was refused in the end.
+    fn a_b_a(guard: Guard) -> (bool, bool) {
         let fence = |process| Fence { epoch: Epoch::FIRST, counter: 4, process: NodeId(process) };
         let mut resource = Resource::new(2, guard);
-        let mixed = [0, 1, 0, 1].map(|place| resource.write(place, fence(place as u32 + 1)));
-        (mixed.contains(&true), resource.refused_entries())
+        let first = resource.enter(0, fence(1), None);
+        assert_eq!(first, Written { last: None, refused: false, mixed: None });
+        let second = resource.enter(1, fence(2), Some(fence(1)));
+        assert!(!second.refused);
+        (second.mixed == Some(0), resource.leave(0, Some(fence(2))))
     }
 
     #[test]
     fn book_tv_f1_an_old_fence_is_refused() {
-        assert_eq!(a_b_a(Guard::Fence), (false, 1));
+        assert_eq!(a_b_a(Guard::Fence), (false, true));
     }
 
     #[test]
     fn without_the_process_or_the_check_entries_mix() {
-        assert_eq!(a_b_a(Guard::FenceWithoutProcess), (true, 0));
-        assert_eq!(a_b_a(Guard::None), (true, 0));
+        assert_eq!(a_b_a(Guard::FenceWithoutProcess), (true, false));
+        assert_eq!(a_b_a(Guard::None), (true, false));
     }
 }

@@ -68,7 +68,9 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Epoch, Event, Fence, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
+use super::{
+    EPOCH, Epoch, Event, Fence, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally,
+};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
     Topology, Trigger, Values,
@@ -255,7 +257,6 @@ impl Token {
     }
 }
 
-const EPOCH: Space = Space::shared("epoch");
 const HOP: Space = Space::shared("hop");
 
 impl Protocol for TokenRing {
@@ -704,6 +705,7 @@ impl Algorithm for TokenRing {
 
 impl Mutex for TokenRing {
     const MOVES_TOKEN: bool = true;
+    const COUNTS_EPOCHS: bool = true;
 
     /// Everyone knows where the token is, and that it will come by if somebody waits.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {

@@ -118,6 +118,7 @@ impl<A: Mutex> Mutex for Recovering<A> {
     }
 
     const MOVES_TOKEN: bool = A::MOVES_TOKEN;
+    const COUNTS_EPOCHS: bool = A::COUNTS_EPOCHS;
     const CHANGES_GROUP: bool = true;
 
     fn token(&self) -> Option<Epoch> {

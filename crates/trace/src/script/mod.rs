@@ -24,9 +24,11 @@ use conclave_core::NodeId;
 use thiserror::Error;
 
 mod command;
+mod repeat;
 mod setup;
 
 pub use command::{Carry, Command, Which};
+pub use repeat::commands_of;
 pub use setup::Setup;
 pub(crate) use setup::{MOST_LOCKS, MOST_PAIRS};
 

@@ -50,11 +50,11 @@ use core::time::Duration;
 
 use conclave_core::{
     After, Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, NodeSet, Phase, Protocol,
-    Space, Timing,
+    Timing,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Election, Event, Request, Tally, Weights, phase};
+use super::{Election, Event, Request, TERM, Tally, Weights, phase};
 use crate::{
     About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
     Topology, Trigger, Values,
@@ -190,8 +190,6 @@ impl Message for BullyMessage {
         }
     }
 }
-
-const TERM: Space = Space::shared("term");
 
 /// The timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,49 @@
+//! One lock or several, seen alike.
+
+use conclave_core::{NodeId, Protocol, Stamp};
+
+use super::{Epoch, Event, Mutex, Request};
+
+/// A protocol that runs one or more locks, each by an algorithm for mutual exclusion.
+///
+/// Every [`Mutex`] is one lock; [`Named`](crate::Named) is any number of them.
+pub trait Locks: Protocol {
+    /// The request for one of the locks.
+    fn ask(lock: usize, request: Request) -> Self::Request;
+    /// Which lock a request is for, and what it asks.
+    fn asked(request: &Self::Request) -> (usize, Request);
+    /// Which lock an event is about, and what it says.
+    fn told(event: &Self::Event) -> (usize, &Event);
+    /// The stamp of the request that a message announces, and for which lock.
+    fn announced(from: NodeId, message: &Self::Message) -> Option<(usize, Stamp)>;
+
+    /// Whether the right to enter is a token that moves.
+    const MOVES_TOKEN: bool;
+    /// The token of one of the locks that this process has.
+    fn token(&self, lock: usize) -> Option<Epoch>;
+    /// The token that a message carries, and of which lock.
+    fn token_in(message: &Self::Message) -> Option<(usize, Epoch)>;
+}
+
+impl<P: Mutex> Locks for P {
+    const MOVES_TOKEN: bool = <P as Mutex>::MOVES_TOKEN;
+
+    fn token(&self, _lock: usize) -> Option<Epoch> {
+        Mutex::token(self)
+    }
+    fn token_in(message: &P::Message) -> Option<(usize, Epoch)> {
+        <P as Mutex>::token_in(message).map(|epoch| (0, epoch))
+    }
+    fn ask(_lock: usize, request: Request) -> Request {
+        request
+    }
+    fn asked(request: &Request) -> (usize, Request) {
+        (0, *request)
+    }
+    fn told(event: &Event) -> (usize, &Event) {
+        (0, event)
+    }
+    fn announced(from: NodeId, message: &P::Message) -> Option<(usize, Stamp)> {
+        <P as Mutex>::announced(from, message).map(|stamp| (0, stamp))
+    }
+}

@@ -26,19 +26,19 @@ use crate::{Counter, Effects, Members, NodeId, Phase};
 /// - never sends to itself;
 /// - panics only when its own invariant is broken, which no input can bring about;
 /// - keeps everything that it knows in `self`: equal values behave equally, so that the checker can compare them.
-pub trait Protocol: Clone + Eq + Hash + Debug {
+pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// What belongs to this algorithm alone: variants, quorums, the shape of a tree.
-    type Config: Clone + Eq + Hash + Debug;
+    type Config: Clone + Eq + Hash + Debug + Send + Sync;
     /// What the processes say to each other.
     type Message: Message;
     /// What the local application may ask.
-    type Request: Clone + Eq + Hash + Debug;
+    type Request: Clone + Eq + Hash + Debug + Send + Sync;
     /// What the local application is told.
-    type Event: Clone + Eq + Hash + Debug;
+    type Event: Clone + Eq + Hash + Debug + Send + Sync;
     /// The names of the timers; at most one is armed per name.
-    type Timer: Clone + Ord + Hash + Debug;
+    type Timer: Clone + Ord + Hash + Debug + Send + Sync;
     /// What survives a crash; `()` for most.
-    type Durable: Clone + Eq + Hash + Debug + Serialize + DeserializeOwned;
+    type Durable: Clone + Eq + Hash + Debug + Serialize + DeserializeOwned + Send + Sync;
 
     /// Makes a process that has handled nothing yet.
     fn boot(boot: Boot<'_, Self>) -> Self;
@@ -54,7 +54,7 @@ pub trait Protocol: Clone + Eq + Hash + Debug {
 }
 
 /// What one process says to another.
-pub trait Message: Clone + Ord + Hash + Debug + Serialize + DeserializeOwned {
+pub trait Message: Clone + Ord + Hash + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The name under which it is counted and drawn.
     fn kind(&self) -> &'static str;
 

@@ -34,6 +34,10 @@ pub enum Command {
     },
     /// Everything is delivered, the oldest first, until nothing is on its way.
     Settle,
+    /// Here begins what goes round for ever.
+    Loop,
+    /// Everything is as it was at [`Loop`](Self::Loop), but for numbers that only grow: it goes round for ever.
+    Again,
     /// A timer runs out.
     Timer {
         /// Whose.
@@ -106,7 +110,7 @@ const CARRIES: [(&str, Carry); 3] =
     [("deliver", Carry::Deliver), ("drop", Carry::Drop), ("duplicate", Carry::Duplicate)];
 
 /// How each command is written; its first word is its name.
-const USAGES: [&str; 18] = [
+const USAGES: [&str; 20] = [
     "run ALGORITHM -n N [--ids 3,17,4] [--set KEY=VALUE] [--channels fifo|any] [--mutant NAME] [--locks K]",
     "request P [lock K]",
     "release P [lock K]",
@@ -118,6 +122,8 @@ const USAGES: [&str; 18] = [
     "drop P => P [KIND | #N]",
     "duplicate P => P [KIND | #N]",
     "settle",
+    "loop",
+    "again",
     "timer P NAME",
     "crash P",
     "restart P [amnesia]",
@@ -156,6 +162,8 @@ fn parse(name: &str, words: &[&str]) -> Result<Command, String> {
     match (name, words) {
         ("run", words) => Setup::parse(words).map(Command::Run),
         ("settle", []) => Ok(Command::Settle),
+        ("loop", []) => Ok(Command::Loop),
+        ("again", []) => Ok(Command::Again),
         ("timer", [process, timer]) => {
             Ok(Command::Timer { process: parse_process(process)?, timer: (*timer).to_owned() })
         }
@@ -215,7 +223,7 @@ impl Command {
     /// The processes that the command names. `run` names them all, and is not asked.
     pub(super) fn processes(&self) -> impl Iterator<Item = NodeId> {
         let named = match self {
-            Self::Run(_) | Self::Settle => [None, None],
+            Self::Run(_) | Self::Settle | Self::Loop | Self::Again => [None, None],
             Self::Ask { process, .. }
             | Self::Timer { process, .. }
             | Self::Crash(process)
@@ -241,6 +249,8 @@ impl Display for Command {
             }
             Self::Carry { what, from, to, which } => write!(f, "{what} {from} => {to}{which}"),
             Self::Settle => write!(f, "settle"),
+            Self::Loop => write!(f, "loop"),
+            Self::Again => write!(f, "again"),
             Self::Timer { process, timer } => write!(f, "timer {} {timer}", process.0),
             Self::Crash(process) => write!(f, "crash {}", process.0),
             Self::Restart { process, amnesia: false } => write!(f, "restart {}", process.0),
@@ -306,6 +316,8 @@ mod tests {
             "drop 1 => 2",
             "duplicate 1 => 2",
             "settle",
+            "loop",
+            "again",
             "timer 1 retry",
             "crash 1",
             "restart 1",

@@ -1,0 +1,489 @@
+//! From a setup to a report.
+
+use std::time::{Duration, Instant};
+
+use conclave_algorithms::election::{self, Election};
+use conclave_algorithms::family::{Electing, Locking};
+use conclave_algorithms::mutex::{self, Mutex, Scope};
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{
+    About, Algorithm, Arena, Channels, Judge, Judgement, Recovering, SettingError, Settings, Synchrony,
+    is_twin_of_recovery, recovers,
+};
+use conclave_core::{Members, NodeId, Protocol};
+use conclave_trace::{Block, Command, Script, Setup};
+
+use crate::graph::Lasso;
+use crate::model::{Budgets, Model};
+use crate::path::Walk;
+use crate::reduce::{MOST, Reduction};
+use crate::report::{Counterexample, Overtaking, Property, Report};
+use crate::search::{Limits, Progress, Search, Stopped, Violation};
+use crate::subject::{Endless, Entries, Subject};
+
+/// What to search, beyond the algorithm.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How often each process asks.
+    pub entries: Entries,
+    /// Who may call an election, if not everyone.
+    pub starters: Option<Vec<NodeId>>,
+    /// What may go wrong.
+    pub budgets: Budgets,
+    /// Whether failure detectors report crashes.
+    pub detector: bool,
+    /// Whether the order of grants is judged, too.
+    pub order: bool,
+    /// Whether runs without end are judged, too.
+    pub liveness: bool,
+    /// Whether steps that commute are followed in one order only. Not together with liveness.
+    pub reduce: bool,
+    /// Whether timers run out at any moment although the algorithm relies on time.
+    pub untimed: bool,
+    /// Ticks that a message takes at most, where the algorithm relies on time.
+    pub ticks: u16,
+    /// How many threads search.
+    pub threads: usize,
+    /// When to stop.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            entries: Entries::Times(1),
+            starters: None,
+            budgets: Budgets::default(),
+            detector: true,
+            order: false,
+            liveness: true,
+            reduce: false,
+            untimed: false,
+            ticks: 1,
+            threads: 1,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why something cannot be searched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// There is no such algorithm.
+    #[error("there is no algorithm '{0}'")]
+    UnknownAlgorithm(String),
+    /// It cannot be set up so.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// It cannot be searched so.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+/// The most processes that a search takes.
+pub const MOST_PROCESSES: usize = 14;
+
+/// Searches all runs of the algorithm, settings and mutant that a setup names.
+///
+/// # Errors
+/// If there is no such algorithm, or it cannot be set up or searched so.
+pub fn check(
+    setup: &Setup,
+    options: &Options,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Report, CheckError> {
+    fits(setup, options)?;
+    let visitor = Checker { setup: &completed(setup, options), options, watch };
+    let found = registry::visit(&setup.algorithm, visitor);
+    found.ok_or_else(|| CheckError::UnknownAlgorithm(setup.algorithm.clone()))?
+}
+
+fn fits(setup: &Setup, options: &Options) -> Result<(), CheckError> {
+    let unfit = |why: String| Err(CheckError::Unfit(why));
+    let n = setup.nodes.len();
+    if n == 0 || n > MOST_PROCESSES {
+        return unfit(format!("the checker takes 1 to {MOST_PROCESSES} processes, not {n}"));
+    }
+    if setup.locks != 1 {
+        return unfit("the checker takes one lock".into());
+    }
+    if options.reduce && options.liveness {
+        return unfit("runs without end cannot be judged from a reduced search".into());
+    }
+    if options.reduce && options.order {
+        return unfit("the order of grants cannot be judged from a reduced search".into());
+    }
+    if options.reduce && n > MOST {
+        return unfit(format!("the reduction takes up to {MOST} processes"));
+    }
+    Ok(())
+}
+
+/// The setup with the word on recovery that `auto` stands for: it is on if there is a failure to recover from.
+fn completed(setup: &Setup, options: &Options) -> Setup {
+    let mut setup = setup.clone();
+    let is_mutex = registry::find(&setup.algorithm)
+        .is_some_and(|about| about.family == conclave_algorithms::Family::Mutex);
+    let auto = setup.settings.get("recovery").is_none_or(|word| word == "auto");
+    let whole = setup.mutant.as_deref().is_none_or(is_twin_of_recovery);
+    let Budgets { crashes, suspicions, .. } = options.budgets;
+    if is_mutex && auto && whole && (crashes > 0 || suspicions > 0) {
+        setup.settings.insert("recovery".into(), "on".into());
+    }
+    setup
+}
+
+struct Checker<'a> {
+    setup: &'a Setup,
+    options: &'a Options,
+    watch: &'a mut dyn FnMut(&Progress),
+}
+
+impl Checker<'_> {
+    fn settings<A: Algorithm>(&self) -> Result<Settings, SettingError> {
+        let given = self.setup.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, self.setup.mutant.as_deref())
+    }
+
+    fn members(&self) -> Members {
+        Members::listed(self.setup.nodes.clone())
+    }
+
+    fn one_lock<A: Mutex>(self) -> Result<Report, CheckError> {
+        let members = self.members();
+        let config = A::configure(&self.settings::<A>()?, &members)?;
+        let scope = Scope { order: self.options.order, resource: self.options.budgets.suspicions > 0 };
+        let ledger = mutex::Ledger::new::<A>(&config, &members, scope);
+        let promises = A::promises(&config, &members);
+        let judge = mutex::Properties::new::<A>(&config, &members, 1, None);
+        let claims = Judge::<A>::judgements(&judge);
+        let entries = vec![self.options.entries; members.len()];
+        let model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
+        Ok(self.search(model, claims, promises.overtaking))
+    }
+
+    fn model<F: Subject>(
+        &self,
+        about: &About,
+        members: Members,
+        config: <F::Protocol as Protocol>::Config,
+        ledger: F::Ledger,
+        entries: Vec<Entries>,
+    ) -> Model<F> {
+        let declared = about.channels.name();
+        let options = self.options;
+        let relies_on_time = about.synchrony == Synchrony::Synchronous && !options.untimed;
+        Model {
+            members,
+            config,
+            fifo: self.setup.channels.as_deref().unwrap_or(declared) == Channels::Fifo.name(),
+            ticks: relies_on_time.then_some(options.ticks),
+            budgets: options.budgets,
+            detector: options.detector,
+            order: options.order,
+            normalise: entries.contains(&Entries::Forever),
+            entries,
+            ledger,
+        }
+    }
+
+    fn search<F: Subject>(self, model: Model<F>, claims: Vec<Judgement>, bound: Option<u64>) -> Report {
+        let started = Instant::now();
+        let options = self.options;
+        let mut examined = examine(model, options, self.watch);
+        let took = started.elapsed();
+        let counterexample = examined.counterexample(self.setup);
+        let Examined { search, lasso, .. } = &examined;
+        let property =
+            |claim: Judgement| judged(claim, search, lasso.as_ref().map(|(name, ..)| *name), options);
+        Report {
+            algorithm: self.setup.algorithm.clone(),
+            nodes: self.setup.nodes.len(),
+            mutant: self.setup.mutant.clone(),
+            entries: match options.entries {
+                Entries::Times(times) => times.to_string(),
+                Entries::Forever => "forever".into(),
+            },
+            failures: in_words(&options.budgets, options.detector),
+            network: network(&search.model),
+            states: search.states.len(),
+            transitions: search.transitions,
+            depth: search.depth.saturating_sub(1),
+            complete: search.stopped.is_none() && counterexample.is_none(),
+            incomplete: search.stopped.map(|why| why.to_string()),
+            reduced: options.reduce,
+            normalised: search.model.normalise,
+            threads: options.threads,
+            memory: search.bytes(),
+            wall_seconds: took.as_secs_f64(),
+            states_per_second: (search.states.len() as f64 / took.as_secs_f64().max(1e-9)).round(),
+            properties: claims.into_iter().map(property).collect(),
+            overtaking: options.order.then(|| Overtaking { most: search.overtaking(), bound }),
+            counterexample,
+        }
+    }
+}
+
+impl Visitor for Checker<'_> {
+    type Output = Result<Report, CheckError>;
+
+    fn mutex<A: Mutex>(self) -> Self::Output {
+        if recovers::<A>(&self.settings::<A>()?, &self.members()) {
+            return self.one_lock::<Recovering<A>>();
+        }
+        self.one_lock::<A>()
+    }
+
+    fn election<A: Election>(self) -> Self::Output {
+        let members = self.members();
+        let config = A::configure(&self.settings::<A>()?, &members)?;
+        let ledger = election::Ledger::<A>::new(&config, &members);
+        let claims = Judge::<A>::judgements(&election::Properties::<A>::new(&config, &members));
+        let starts =
+            |id: NodeId| self.options.starters.as_ref().is_none_or(|starters| starters.contains(&id));
+        let times = |id| if starts(id) { self.options.entries } else { Entries::Times(0) };
+        let entries = members.iter().map(times).collect();
+        let model = self.model::<Electing<A>>(&A::ABOUT, members, config, ledger, entries);
+        Ok(self.search(model, claims, None))
+    }
+}
+
+/// A finished search.
+struct Examined<F: Subject> {
+    search: Search<F>,
+    /// A run without end that breaks a promise: which, how, and the run.
+    lasso: Option<(&'static str, String, Lasso)>,
+}
+
+/// How many states are searched before runs without end are looked for the first time.
+const FIRST_LOOK: usize = 20_000;
+
+fn examine<F: Subject>(model: Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Examined<F> {
+    let mut search = match options.reduce {
+        true => return Examined { search: reduced(model, options, watch), lasso: None },
+        false => Search::new(model, options.threads, options.liveness, None),
+    };
+    let mut look = FIRST_LOOK;
+    loop {
+        let enough = options.limits.states.unwrap_or(usize::MAX);
+        let states = if options.liveness { Some(look.min(enough)) } else { options.limits.states };
+        search.run(&Limits { states, ..options.limits }, watch);
+        if search.violation.is_some() || !options.liveness {
+            return Examined { search, lasso: None };
+        }
+        let lasso = endless(&search);
+        if lasso.is_some() || search.stopped != Some(Stopped::States) || look >= enough {
+            return Examined { search, lasso };
+        }
+        look = look.saturating_mul(10);
+    }
+}
+
+/// A run without end that breaks a promise.
+fn endless<F: Subject>(search: &Search<F>) -> Option<(&'static str, String, Lasso)> {
+    let graph = search.graph.as_ref()?;
+    match F::ENDLESS {
+        Endless::Never => {
+            let lasso = graph.fair_lasso(|_| true)?;
+            Some(("END", "messages go round for ever".into(), lasso))
+        }
+        Endless::NobodyStarves => {
+            let starved = |place: usize| {
+                let lasso = graph.fair_lasso(|state| search.is_waiting(state, place))?;
+                Some((lasso, place))
+            };
+            let found = (0..search.model.n()).filter_map(starved);
+            let (lasso, place) = found.min_by_key(|(lasso, place)| (lasso.start, *place))?;
+            let who = search.model.members.at(place);
+            Some(("ME3", format!("{who} waits for ever, and everything that can go on goes on"), lasso))
+        }
+    }
+}
+
+/// Searches with commuting steps left out, again whenever somebody turns out to send to whom nobody knew it sends.
+fn reduced<F: Subject>(model: Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search<F> {
+    let mut reduction = Reduction::default();
+    loop {
+        let mut search = Search::new(model.clone(), options.threads, false, Some(reduction));
+        search.run(&options.limits, watch);
+        let is_surprised = search.is_surprised;
+        if !is_surprised {
+            return search;
+        }
+        reduction = search.reduction.take().expect("the search was reduced");
+    }
+}
+
+impl<F: Subject> Examined<F> {
+    fn counterexample(&mut self, setup: &Setup) -> Option<Counterexample> {
+        if let Some(violation) = self.search.violation.clone() {
+            return Some(self.broken(setup, &violation));
+        }
+        let (property, detail, lasso) = self.lasso.clone()?;
+        let way = self.search.states.way_to(lasso.start);
+        let mut walk = Walk::new(&mut self.search);
+        way.iter().for_each(|(state, nth)| walk.step(*state, *nth));
+        let stem = walk.commands.len();
+        walk.commands.push(Command::Loop);
+        lasso.circle.iter().for_each(|(state, nth)| walk.step(*state, *nth));
+        walk.commands.push(Command::Again);
+        let commands = core::mem::take(&mut walk.commands);
+        let circle = commands.len() - stem - 2;
+        let script = write(setup, property, &detail, commands, None);
+        Some(Counterexample {
+            property,
+            detail,
+            steps: stem,
+            circle: Some(circle),
+            unavoidable_after: None,
+            script,
+        })
+    }
+
+    fn broken(&mut self, setup: &Setup, violation: &Violation) -> Counterexample {
+        let Violation { state, action, broken } = violation;
+        let way = self.search.states.way_to(*state);
+        let unavoidable = self.unavoidable(&way, *state);
+        let mut walk = Walk::new(&mut self.search);
+        let mut marks = Vec::new();
+        for (state, nth) in way.iter().copied().chain(action.map(|nth| (*state, nth))) {
+            marks.push(walk.commands.len());
+            walk.step(state, nth);
+        }
+        let mut commands = core::mem::take(&mut walk.commands);
+        let steps = commands.len();
+        if action.is_none() {
+            commands.push(Command::Settle);
+        }
+        let unavoidable_after = unavoidable.map(|place| marks.get(place).copied().unwrap_or(steps));
+        let script = write(setup, broken.property, &broken.detail, commands, unavoidable_after);
+        Counterexample {
+            property: broken.property,
+            detail: broken.detail.clone(),
+            steps,
+            circle: None,
+            unavoidable_after,
+            script,
+        }
+    }
+
+    /// After how many steps of the way the breaking can no longer be avoided, if everything can be seen.
+    fn unavoidable(&self, way: &[(u32, u16)], last: u32) -> Option<usize> {
+        self.search.graph.as_ref()?;
+        let doomed = self.search.doomed(MOST_EXPLAINED)?;
+        let states = way.iter().map(|(state, _)| *state).chain([last]);
+        let first = states.into_iter().position(|state| doomed[state as usize]);
+        Some(first.unwrap_or(way.len() + 1))
+    }
+}
+
+/// States up to which a search goes on only to tell when a failure could no longer be avoided.
+const MOST_EXPLAINED: usize = 300_000;
+
+/// The script of a counterexample, a block per command.
+fn write(
+    setup: &Setup,
+    property: &str,
+    detail: &str,
+    commands: Vec<Command>,
+    unavoidable: Option<usize>,
+) -> Script {
+    let mut about = vec![format!("{} breaks {property}: {detail}.", setup.algorithm)];
+    let mut blocks = vec![block(&mut about, Command::Run(setup.clone()))];
+    for (nth, command) in commands.into_iter().enumerate() {
+        if unavoidable == Some(nth) {
+            about.push("From here on it can no longer be avoided.".into());
+        }
+        if command == Command::Loop {
+            about.push("From here on it goes round for ever.".into());
+        }
+        blocks.push(block(&mut about, command));
+    }
+    Script { blocks }
+}
+
+fn block(comments: &mut Vec<String>, command: Command) -> Block {
+    Block { comments: core::mem::take(comments), commands: vec![(command, 0)], recorded: Vec::new() }
+}
+
+fn judged<F: Subject>(
+    claim: Judgement,
+    search: &Search<F>,
+    endless: Option<&'static str>,
+    options: &Options,
+) -> Property {
+    let Judgement { property: name, claim, promised, .. } = claim;
+    let broken = search.violation.as_ref().filter(|violation| violation.broken.property == name);
+    let is_order = matches!(name, "ME4" | "ME5-FCFS" | "ME5-TS" | "ME5-HB");
+    let is_timely = matches!(name, "ME6" | "ME7");
+    let is_endless = matches!(name, "ME3" | "END");
+    let (holds, detail) = if let Some(violation) = broken {
+        (Some(false), violation.broken.detail.clone())
+    } else if endless == Some(name) {
+        (Some(false), "a fair run goes on for ever without it".into())
+    } else if is_timely {
+        (None, "a matter of time: see the simulator".into())
+    } else if (is_order && !options.order)
+        || (is_endless && !options.liveness)
+        || (name == "RES" && options.budgets.suspicions == 0)
+    {
+        (None, "not judged".into())
+    } else if search.unpromised().contains(name) {
+        (Some(false), "broken, and not promised".into())
+    } else if search.stopped.is_some() {
+        (Some(true), "in all that was seen".into())
+    } else if search.violation.is_some() || endless.is_some() {
+        (None, "the search ended before".into())
+    } else {
+        (Some(true), String::new())
+    };
+    Property { name, claim, promised, holds, detail }
+}
+
+fn in_words(budgets: &Budgets, detector: bool) -> String {
+    let Budgets { crashes, restarts, amnesia, drops, duplicates, suspicions, cancels } = *budgets;
+    let count = |count: u8, one: &str, more: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {more}")),
+    };
+    let all = [
+        count(crashes, "crash", "crashes"),
+        count(restarts, "restart", "restarts"),
+        (amnesia && restarts > 0).then(|| "with amnesia".into()),
+        (crashes > 0 && !detector).then(|| "no failure detector".into()),
+        count(drops, "lost message", "lost messages"),
+        count(duplicates, "doubled message", "doubled messages"),
+        count(suspicions, "wrong suspicion", "wrong suspicions"),
+        count(cancels, "request given up", "requests given up"),
+    ];
+    let words: Vec<String> = all.into_iter().flatten().collect();
+    if words.is_empty() { "nothing fails".into() } else { words.join(", ") }
+}
+
+fn network<F: Subject>(model: &Model<F>) -> String {
+    let order = if model.fifo { "channels keep their order" } else { "messages arrive in any order" };
+    match model.ticks {
+        Some(1) => format!("{order}, within 1 tick"),
+        Some(ticks) => format!("{order}, within {ticks} ticks"),
+        None => format!("{order}, at any time"),
+    }
+}
+
+impl core::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "the memory is used up",
+            Self::Depth => "it was to go no deeper",
+            Self::Time => "the time is over",
+            Self::States => "there were to be no more states",
+        })
+    }
+}
+
+impl Default for Limits {
+    /// Half a gibibyte, and as long as it takes.
+    fn default() -> Self {
+        Self { memory: 1 << 29, depth: None, time: None::<Duration>, states: None }
+    }
+}

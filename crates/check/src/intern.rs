@@ -1,0 +1,230 @@
+//! Values stored once and named by a number.
+//!
+//! A search meets the same process states, messages and channel contents again and again, in ever new combinations. Each
+//! is stored once; a global state is a short tuple of numbers.
+//!
+//! Numbers are given in the order of first occurrence, which depends on the model alone: not on threads, not on addresses.
+
+use core::hash::{BuildHasher, Hash, Hasher};
+
+use hashbrown::HashTable;
+
+/// Numbers with this bit were given by one worker and mean nothing to the others yet.
+pub const LOCAL: u32 = 1 << 31;
+
+/// A hash that is the same in every run: a multiply and a rotation per word.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fixed;
+
+/// See [`Fixed`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mixer(u64);
+
+const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl Mixer {
+    #[inline(always)]
+    fn mix(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(FACTOR);
+    }
+}
+
+impl Hasher for Mixer {
+    #[inline(always)]
+    fn finish(&self) -> u64 {
+        // The table takes its place from the low bits and its tag from the high ones.
+        (self.0 ^ (self.0 >> 32)).wrapping_mul(FACTOR).rotate_left(29)
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_le_bytes(word));
+        }
+        self.mix(bytes.len() as u64);
+    }
+    #[inline(always)]
+    fn write_u8(&mut self, word: u8) {
+        self.mix(u64::from(word));
+    }
+    #[inline(always)]
+    fn write_u32(&mut self, word: u32) {
+        self.mix(u64::from(word));
+    }
+    #[inline(always)]
+    fn write_u64(&mut self, word: u64) {
+        self.mix(word);
+    }
+    #[inline(always)]
+    fn write_usize(&mut self, word: usize) {
+        self.mix(word as u64);
+    }
+}
+
+impl BuildHasher for Fixed {
+    type Hasher = Mixer;
+
+    #[inline(always)]
+    fn build_hasher(&self) -> Mixer {
+        Mixer::default()
+    }
+}
+
+/// The hash of a tuple.
+#[inline(always)]
+pub fn hash_words(words: &[u32]) -> u64 {
+    let mut mixer = Mixer::default();
+    let mut pairs = words.chunks_exact(2);
+    for pair in &mut pairs {
+        mixer.mix(u64::from(pair[0]) | u64::from(pair[1]) << 32);
+    }
+    if let [last] = pairs.remainder() {
+        mixer.mix(u64::from(*last));
+    }
+    mixer.finish()
+}
+
+/// Values of one kind, each stored once.
+#[derive(Clone, Debug)]
+pub struct Interner<T> {
+    items: Vec<T>,
+    table: HashTable<u32>,
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), table: HashTable::new() }
+    }
+}
+
+impl<T: Hash + Eq> Interner<T> {
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    #[inline(always)]
+    pub fn get(&self, id: u32) -> &T {
+        &self.items[id as usize]
+    }
+
+    #[inline]
+    pub fn find(&self, hash: u64, item: &T) -> Option<u32> {
+        self.table.find(hash, |id| self.items[*id as usize] == *item).copied()
+    }
+
+    /// The number of the value of which this is true.
+    #[inline]
+    pub fn find_by(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<u32> {
+        self.table.find(hash, |id| is_it(&self.items[*id as usize])).copied()
+    }
+
+    /// The number of a value, old or new, and whether it is new.
+    pub fn intern(&mut self, hash: u64, item: T) -> (u32, bool) {
+        if let Some(id) = self.find(hash, &item) {
+            return (id, false);
+        }
+        let id = self.items.len() as u32;
+        assert!(id < LOCAL, "two thousand million values are more than fit");
+        self.items.push(item);
+        let items = &self.items;
+        self.table.insert_unique(hash, id, |id| Fixed.hash_one(&items[*id as usize]));
+        (id, true)
+    }
+
+    /// Forgets everything but the room that it took.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.table.clear();
+        self.items.drain(..)
+    }
+
+    /// Bytes of the tables, without what the values themselves point to.
+    pub fn bytes(&self) -> usize {
+        self.items.capacity() * size_of::<T>() + table_bytes(&self.table)
+    }
+}
+
+/// Bytes of a table of numbers.
+pub fn table_bytes(table: &HashTable<u32>) -> usize {
+    // Each bucket holds a number and a control byte; at most seven of eight are used.
+    (table.capacity() * 8 / 7).next_power_of_two() * (size_of::<u32>() + 1)
+}
+
+/// Tuples of numbers, all of the same length, each stored once.
+#[derive(Clone, Debug)]
+pub struct Tuples {
+    width: usize,
+    words: Vec<u32>,
+    table: HashTable<u32>,
+}
+
+impl Tuples {
+    pub fn new(width: usize) -> Self {
+        Self { width, words: Vec::new(), table: HashTable::new() }
+    }
+
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    pub fn len(&self) -> usize {
+        self.words.len() / self.width
+    }
+
+    #[inline(always)]
+    pub fn get(&self, id: u32) -> &[u32] {
+        let start = id as usize * self.width;
+        &self.words[start..start + self.width]
+    }
+
+    #[inline(always)]
+    pub fn find(&self, hash: u64, tuple: &[u32]) -> Option<u32> {
+        self.table.find(hash, |id| self.get(*id) == tuple).copied()
+    }
+
+    pub fn intern(&mut self, hash: u64, tuple: &[u32]) -> u32 {
+        if let Some(id) = self.find(hash, tuple) {
+            return id;
+        }
+        let id = self.len() as u32;
+        assert!(id < LOCAL, "two thousand million tuples are more than fit");
+        self.words.extend_from_slice(tuple);
+        let (words, width) = (&self.words, self.width);
+        let rehash = |id: &u32| hash_words(&words[*id as usize * width..(*id as usize + 1) * width]);
+        self.table.insert_unique(hash, id, rehash);
+        id
+    }
+
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.table.clear();
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u32>() + table_bytes(&self.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_get_one_number() {
+        let mut words = Interner::default();
+        let mut intern = |word: &'static str| words.intern(Fixed.hash_one(word), word).0;
+        assert_eq!([intern("a"), intern("b"), intern("a"), intern("c")], [0, 1, 0, 2]);
+    }
+
+    #[test]
+    fn tuples_are_found_again_however_many_there_are() {
+        let mut tuples = Tuples::new(3);
+        for round in 0..2 {
+            for i in 0..10_000u32 {
+                let tuple = [i, i / 7, i % 13];
+                assert_eq!(tuples.intern(hash_words(&tuple), &tuple), i, "round {round}");
+            }
+        }
+        assert_eq!(tuples.len(), 10_000);
+        assert_eq!(tuples.get(4_711), [4_711, 673, 5]);
+    }
+}

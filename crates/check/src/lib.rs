@@ -1,0 +1,20 @@
+//! The exhaustive checker: every schedule and every failure within budgets.
+
+mod action;
+mod check;
+mod graph;
+mod intern;
+mod model;
+mod normal;
+mod path;
+mod reduce;
+mod report;
+mod search;
+mod space;
+mod subject;
+
+pub use check::{CheckError, MOST_PROCESSES, Options, check};
+pub use model::Budgets;
+pub use report::{Counterexample, Overtaking, Property, Report};
+pub use search::{Limits, Progress, Stopped};
+pub use subject::Entries;

@@ -1,0 +1,195 @@
+//! A way through the states as the commands of a script.
+
+use std::collections::BTreeMap;
+
+use conclave_algorithms::family::timer_word;
+use conclave_core::{Message, NodeId};
+use conclave_trace::{Carry, Command, Which};
+
+use crate::action::{Action, Place};
+use crate::model::asks;
+use crate::search::Search;
+use crate::space::Root;
+use crate::subject::Subject;
+
+/// Follows a way step by step, with the numbers as they are, and writes down what it takes.
+pub struct Walk<'a, F: Subject> {
+    search: &'a mut Search<F>,
+    /// Where it is; the numbers are not moved down.
+    root: Root,
+    /// Of each channel: how many messages were sent, and which are on their way.
+    channels: BTreeMap<(usize, usize), Channel>,
+    /// What was done.
+    pub commands: Vec<Command>,
+}
+
+#[derive(Default)]
+struct Channel {
+    sent: u64,
+    letters: Vec<Travelling>,
+}
+
+/// A message on its way.
+struct Travelling {
+    nth: u64,
+    message: u32,
+    /// Its receiver has crashed since: it will not arrive.
+    is_void: bool,
+}
+
+impl<'a, F: Subject> Walk<'a, F> {
+    /// Begins where the search began.
+    pub fn new(search: &'a mut Search<F>) -> Self {
+        let root = search.first_root();
+        let mut walk = Self { search, root, channels: BTreeMap::new(), commands: Vec::new() };
+        for (from, to, message, is_void) in walk.search.first_sends() {
+            walk.note_send(from, to, message, is_void);
+        }
+        walk
+    }
+
+    /// Takes the step of this number in a state of the search.
+    pub fn step(&mut self, state: u32, nth: u16) {
+        let (action, target) = self.search.step_of(state, nth);
+        // With numbers that were moved down, messages may stand in another order than they really do.
+        let candidates = self.search.raw_actions(self.root);
+        let same_kind = |other: &Action| {
+            core::mem::discriminant(other) == core::mem::discriminant(&action)
+                && other.process() == action.process()
+        };
+        let found = candidates.into_iter().filter(same_kind).find_map(|action| {
+            let step = self.search.raw_step(self.root, action);
+            (step.normal == target).then_some((action, step))
+        });
+        let (action, step) = found.expect("the search took this step");
+        self.take(action, step);
+    }
+
+    fn take(&mut self, action: Action, step: RawStep) {
+        let command = self.command(action);
+        match action {
+            Action::Deliver(at) | Action::Drop(at) => {
+                self.remove(at);
+            }
+            Action::Duplicate(at) => {
+                let place = self.find(at);
+                let channel = self.channels.get_mut(&ends(at)).expect("the message is in it");
+                let Travelling { nth, message, .. } = channel.letters[place];
+                channel.letters.insert(place + 1, Travelling { nth, message, is_void: false });
+            }
+            Action::Crash { place } => {
+                for ((_, to), channel) in &mut self.channels {
+                    if *to == usize::from(place) {
+                        channel.letters.iter_mut().for_each(|letter| letter.is_void = true);
+                    }
+                }
+            }
+            Action::Ask { .. }
+            | Action::Timer { .. }
+            | Action::Notice { .. }
+            | Action::Restart { .. }
+            | Action::Suspect { .. }
+            | Action::Tick => {}
+        }
+        for (from, to, message, is_void) in step.sends {
+            self.note_send(from, to, message, is_void);
+        }
+        self.root = step.root;
+        self.commands.extend(command);
+    }
+
+    fn note_send(&mut self, from: usize, to: usize, message: u32, is_void: bool) {
+        let channel = self.channels.entry((from, to)).or_default();
+        channel.sent += 1;
+        channel.letters.push(Travelling { nth: channel.sent, message, is_void });
+    }
+
+    fn id(&self, place: u8) -> NodeId {
+        self.search.model.members.at(usize::from(place))
+    }
+
+    fn command(&self, action: Action) -> Option<Command> {
+        let cell = |place: u8| self.search.cell(self.root, usize::from(place));
+        Some(match action {
+            Action::Ask { place, nth } => {
+                let ask = asks::<F>(cell(place)).swap_remove(usize::from(nth));
+                let (word, lock) = F::write(&ask.request);
+                Command::Ask { process: self.id(place), request: word.into(), lock }
+            }
+            Action::Timer { place, nth } => Command::Timer {
+                process: self.id(place),
+                timer: timer_word(&cell(place).timers[usize::from(nth)].timer),
+            },
+            Action::Notice { place, peer } => {
+                let theirs = cell(peer);
+                let heard = cell(place).heard[usize::from(peer)];
+                let due = heard.due(theirs.life, theirs.state.is_some(), self.search.model.detector);
+                let due = due.expect("it was listed as due");
+                let (process, peer) = (self.id(place), self.id(peer));
+                let life = (due.life != theirs.life).then_some(due.life);
+                match due.is_down {
+                    true => Command::Suspect { process, peer },
+                    false => Command::Trust { process, peer },
+                }
+            }
+            Action::Suspect { place, peer } => {
+                Command::Suspect { process: self.id(place), peer: self.id(peer) }
+            }
+            Action::Deliver(at) => self.carry(Carry::Deliver, at),
+            Action::Drop(at) => self.carry(Carry::Drop, at),
+            Action::Duplicate(at) => self.carry(Carry::Duplicate, at),
+            Action::Crash { place } => Command::Crash(self.id(place)),
+            Action::Restart { place } => {
+                Command::Restart { process: self.id(place), amnesia: self.search.model.budgets.amnesia }
+            }
+            Action::Tick => return None,
+        })
+    }
+
+    fn carry(&self, what: Carry, at: Place) -> Command {
+        let place = self.find(at);
+        let letters = &self.channels[&ends(at)].letters;
+        let kind = |letter: &Travelling| self.search.message(letter.message).kind();
+        let mine = kind(&letters[place]);
+        let which = if place == 0 {
+            Which::Oldest
+        } else if !letters[..place].iter().any(|letter| kind(letter) == mine) {
+            Which::Kind(mine.into())
+        } else {
+            Which::Nth(letters[place].nth)
+        };
+        Command::Carry { what, from: self.id(at.from), to: self.id(at.to), which }
+    }
+
+    /// The place of a message among those of its channel, in the order in which they were sent.
+    fn find(&self, at: Place) -> usize {
+        let (from, to) = ends(at);
+        let letters = &self.channels[&(from, to)].letters;
+        let letter = self.search.letters(self.root, from, to)[usize::from(at.nth)];
+        let mut living = letters.iter().enumerate().filter(|(_, letter)| !letter.is_void);
+        let found = match self.search.model.fifo {
+            true => living.nth(usize::from(at.nth)),
+            false => living.find(|(_, other)| other.message == letter.message()),
+        };
+        found.map(|(place, _)| place).expect("every letter was noted when it was sent")
+    }
+
+    fn remove(&mut self, at: Place) {
+        let place = self.find(at);
+        self.channels.get_mut(&ends(at)).expect("the message is in it").letters.remove(place);
+    }
+}
+
+fn ends(at: Place) -> (usize, usize) {
+    (usize::from(at.from), usize::from(at.to))
+}
+
+/// A step taken with the numbers as they are.
+pub struct RawStep {
+    /// Where it leads.
+    pub root: Root,
+    /// The same with the numbers moved down, where the search does so.
+    pub normal: Root,
+    /// What was sent: from, to, the message, and whether its receiver is down.
+    pub sends: Vec<(usize, usize, u32, bool)>,
+}

@@ -4,7 +4,10 @@
 #![no_main]
 
 use conclave_sim::play;
-use conclave_trace::{Axis, Block, Command, DiagramOptions, Script, Setup, Stamps, SvgOptions, Trace, commands_of, diagram, mermaid, shiviz, svg};
+use conclave_trace::{
+    Axis, Block, Command, DiagramOptions, Script, Setup, Stamps, SvgOptions, Trace, commands_of, diagram,
+    mermaid, shiviz, svg,
+};
 use libfuzzer_sys::{Corpus, fuzz_target};
 
 /// What is larger is read and written, but neither drawn nor run.

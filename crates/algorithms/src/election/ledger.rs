@@ -216,3 +216,6 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

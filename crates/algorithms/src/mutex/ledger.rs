@@ -421,3 +421,6 @@ impl<P: Locks> judge::Ledger<P> for Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+use super::*;
+use crate::election::trials::config;
+use crate::election::{Bully, ChangRoberts};
+use crate::judge::Ledger as _;
+use alloc::vec;
+use conclave_core::{Boot, Protocol as _, Timing};
+
+/// The ledger of a made-up run among three processes, of whom p3 should lead.
+struct Told {
+    ledger: Ledger<ChangRoberts>,
+    breaches: Vec<Breach>,
+}
+
+impl Told {
+    fn new() -> Self {
+        let members = Members::numbered(3);
+        let ledger = Ledger::new(&config::<ChangRoberts>(&[], None, &members), &members);
+        Self { ledger, breaches: Vec::new() }
+    }
+
+    fn ask(&mut self, id: u32, request: Request) {
+        self.ledger.input(id as usize - 1, &Input::Request(request));
+    }
+
+    /// A process believes in these leaders, and is not told of it.
+    fn believe(&mut self, id: u32, leaders: &[u32]) {
+        self.ledger.beliefs[id as usize - 1].leaders = nodes(leaders);
+    }
+
+    fn tell(&mut self, id: u32, leaders: &[u32], term: u64) {
+        let event = Event::Elected { leaders: nodes(leaders), term };
+        self.ledger.emit(id as usize - 1, &event, &mut self.breaches);
+        self.believe(id, leaders);
+    }
+
+    /// An election that comes out right.
+    fn elect(&mut self, starter: u32) {
+        self.ask(starter, Request::Start);
+        for id in [3, 1, 2] {
+            self.tell(id, &[3], 0);
+        }
+    }
+
+    fn quiet(&self) -> Vec<&'static str> {
+        assert_eq!(self.breaches, []);
+        let mut breaches = Vec::new();
+        self.ledger.quiet(&mut breaches);
+        assert!(breaches.iter().all(|breach| breach.promised));
+        breaches.into_iter().map(|breach| breach.property).collect()
+    }
+}
+
+fn nodes(ids: &[u32]) -> Vec<NodeId> {
+    ids.iter().copied().map(NodeId).collect()
+}
+
+#[test]
+fn a_good_election_breaks_nothing() {
+    let mut told = Told::new();
+    assert_eq!(told.quiet(), [""; 0], "nobody asked for a leader");
+    told.elect(1);
+    assert_eq!(told.quiet(), [""; 0]);
+    assert_eq!(told.ledger.agreed(), Some(nodes(&[3]).as_slice()));
+}
+
+#[test]
+fn two_leaders_in_one_term_break_e1_at_once() {
+    let mut told = Told::new();
+    told.tell(1, &[2], 1);
+    told.tell(2, &[3], 2);
+    told.tell(3, &[3], 2);
+    assert_eq!(told.breaches, []);
+    told.tell(3, &[3], 1);
+    let detail = "in term 1 p3 was told of [p3], others of [p2]".into();
+    assert_eq!(told.breaches, [Breach { property: "E1", detail, promised: true }]);
+}
+
+#[test]
+fn without_terms_e1_is_broken_by_whoever_does_not_lead_in_the_end() {
+    for told_of in [[2, 3, 3], [3, 2, 3]] {
+        let mut told = Told::new();
+        told.ask(1, Request::Start);
+        for leader in told_of {
+            told.tell(1, &[leader], 0);
+        }
+        told.tell(2, &[3], 0);
+        told.tell(3, &[3], 0);
+        assert_eq!(told.quiet(), ["E1"]);
+        let mut breaches = Vec::new();
+        told.ledger.quiet(&mut breaches);
+        assert_eq!(breaches[0].detail, "somebody was told of [p2], the end has [p3]");
+    }
+}
+
+/// Who leads in the end may have come back, or another retired, after somebody was rightly told of someone else.
+#[test]
+fn what_was_told_before_a_change_does_not_count() {
+    type Change = fn(&mut Told);
+    let changes: [Change; 4] = [
+        |told| told.ask(2, Request::Retire),
+        |told| told.ledger.disturb(),
+        |told| told.ledger.crash(1),
+        |told| told.ledger.restart(1, Incarnation(2)),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut told = Told::new();
+        told.ask(1, Request::Start);
+        told.tell(2, &[2], 0);
+        change(&mut told);
+        told.elect(1);
+        assert_eq!(told.quiet(), [""; 0], "change {number}");
+    }
+}
+
+#[test]
+fn who_knows_of_no_leader_breaks_e2() {
+    let mut told = Told::new();
+    told.elect(1);
+    told.believe(1, &[]);
+    assert_eq!(told.quiet(), ["E2"]);
+    told.ledger.crash(0);
+    assert_eq!(told.quiet(), [""; 0], "the dead need not know");
+}
+
+#[test]
+fn too_many_who_lead_break_e3_and_e4_and_e5() {
+    let mut told = Told::new();
+    told.elect(1);
+    told.believe(1, &[1]);
+    assert_eq!(told.quiet(), ["E3", "E4", "E5"]);
+}
+
+#[test]
+fn different_leaders_break_e4_and_e5() {
+    let mut told = Told::new();
+    told.elect(1);
+    told.believe(1, &[2]);
+    assert_eq!(told.quiet(), ["E4", "E5"]);
+}
+
+#[test]
+fn a_leader_that_is_not_the_highest_breaks_e5() {
+    let mut told = Told::new();
+    told.ask(1, Request::Start);
+    [1, 2, 3].into_iter().for_each(|id| told.believe(id, &[2]));
+    assert_eq!(told.quiet(), ["E5"]);
+    told.ask(3, Request::Retire);
+    assert_eq!(told.quiet(), [""; 0], "who retired is not to be elected");
+}
+
+/// Who was down before anybody asked was never part of it.
+#[test]
+fn who_was_never_there_changes_nothing() {
+    let mut told = Told::new();
+    told.ledger.crash(2);
+    told.ask(1, Request::Start);
+    told.tell(1, &[1], 0);
+    told.tell(1, &[2], 0);
+    told.tell(2, &[2], 0);
+    assert_eq!(told.quiet(), ["E1"]);
+}
+
+#[test]
+fn a_process_shows_what_it_believes_and_whether_it_takes_part() {
+    let members = Members::numbered(1);
+    let config = config::<ChangRoberts>(&[], None, &members);
+    let mut ledger = Ledger::new(&config, &members);
+    let (timing, life) = (Timing::default(), Incarnation::FIRST);
+    let boot = Boot { id: NodeId(1), members: &members, config: &config, timing, life, saved: None };
+    let mut alone = ChangRoberts::boot(boot);
+    ledger.handled(0, &alone);
+    assert!(!ledger.has_begun() && ledger.belief(0).is_empty());
+    alone.handle(Input::Request(Request::Start), &mut Vec::new());
+    ledger.handled(0, &alone);
+    assert_eq!(ledger.belief(0), [NodeId(1)]);
+}
+
+/// The same situation after one election and after three is the same value.
+#[test]
+fn nothing_counts_from_the_beginning() {
+    let after = |elections: u32| {
+        let mut told = Told::new();
+        (0..elections).for_each(|_| told.elect(1));
+        told.ledger
+    };
+    assert_eq!(after(1), after(3));
+}
+
+/// Terms can be moved down, and none becomes 0.
+#[test]
+fn terms_are_relative() {
+    let members = Members::numbered(3);
+    let told_in = |term: u64| {
+        let mut ledger = Ledger::<Bully>::new(&config::<Bully>(&[], None, &members), &members);
+        let event = Event::Elected { leaders: nodes(&[3]), term };
+        ledger.emit(0, &event, &mut vec![]);
+        ledger.visit_counters(&mut |counter| {
+            assert_eq!(counter.space, TERM);
+            *counter.value -= term - 1;
+        });
+        ledger
+    };
+    assert_eq!(told_in(1), told_in(3));
+    assert_eq!(told_in(3).told, [(1, nodes(&[3]))]);
+}

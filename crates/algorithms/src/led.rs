@@ -185,10 +185,10 @@ impl<E: Message, A: Message> Message for LedMessage<E, A> {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
-            Self::Election(message) => message.visit_counters(visit),
-            Self::Application(message) => message.visit_counters(visit),
+            Self::Election(message) => message.visit_counters(from, members, visit),
+            Self::Application(message) => message.visit_counters(from, members, visit),
         }
     }
 }

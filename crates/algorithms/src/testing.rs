@@ -203,8 +203,10 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         for process in &mut self.processes {
             process.visit_counters(&mut visit);
         }
-        for envelope in self.channels.values_mut().flatten() {
-            envelope.message.visit_counters(&mut visit);
+        for ((from, _), channel) in &mut self.channels {
+            for envelope in channel {
+                envelope.message.visit_counters(*from, &self.members, &mut visit);
+            }
         }
     }
 

@@ -64,7 +64,10 @@ pub trait Message: Clone + Ord + Hash + Debug + Serialize + DeserializeOwned + S
     }
 
     /// Visits every number of the message that only grows; see [`Protocol::visit_counters`].
-    fn visit_counters(&mut self, _visit: &mut dyn FnMut(Counter<'_>)) {}
+    ///
+    /// Where each process counts for itself, the sender tells whose number it is, and the members tell whose number
+    /// stands at which place of an array.
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, _visit: &mut dyn FnMut(Counter<'_>)) {}
 }
 
 /// What happens to a process.

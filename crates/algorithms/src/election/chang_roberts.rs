@@ -118,7 +118,7 @@ impl Message for ChangRobertsMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Election { round, .. } | Msg::Retire { round, .. } => visit_round(round, visit),
             Msg::Elected { round, .. } => visit(Counter::exact(ROUND, round)),

@@ -158,7 +158,13 @@ impl Message for RingKLeadersMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
+        self.visit_rounds(visit);
+    }
+}
+
+impl RingKLeadersMessage {
+    fn visit_rounds(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Election { round, .. } | Msg::Retire { round, .. } => visit_round(round, visit),
             Msg::Choose { round, .. } | Msg::Commit { round, .. } | Msg::Inform { round, .. } => {
@@ -166,9 +172,7 @@ impl Message for RingKLeadersMessage {
             }
         }
     }
-}
 
-impl RingKLeadersMessage {
     /// Whose lap it is; nobody's if it only goes as far as it is news.
     fn owner(&self) -> Option<NodeId> {
         match self {
@@ -233,7 +237,7 @@ impl Protocol for RingKLeaders {
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
         if let Some(last) = &mut self.last {
-            last.visit_counters(visit);
+            last.visit_rounds(visit);
         }
     }
 }

@@ -130,7 +130,7 @@ impl Message for CarvalhoRoucairolMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Request { time, clock } => {
                 visit(Counter::exact(CLOCK, time));
@@ -226,11 +226,14 @@ impl Protocol for CarvalhoRoucairol {
 
 impl CarvalhoRoucairol {
     fn acquire(&mut self, out: &mut impl Effects<Self>) {
+        // Nobody is asked, so nobody needs a stamp.
+        if self.has_all() {
+            return self.become_held(out);
+        }
         let mine = Stamp { time: self.clock.tick(), process: self.id };
         self.state = State::Wanted { mine };
         let missing = self.members.others(self.id).filter(|other| !self.permitted.contains(*other));
         out.send_all(missing, &Msg::Request { time: mine.time, clock: mine.time });
-        self.maybe_enter(out);
     }
 
     fn on_request(&mut self, theirs: Asked, out: &mut impl Effects<Self>) {
@@ -261,13 +264,21 @@ impl CarvalhoRoucairol {
         self.maybe_enter(out);
     }
 
+    fn has_all(&self) -> bool {
+        self.permitted.len() == self.members.len() - 1
+    }
+
     fn maybe_enter(&mut self, out: &mut impl Effects<Self>) {
         if let State::Wanted { .. } = self.state
-            && self.permitted.len() == self.members.len() - 1
+            && self.has_all()
         {
-            self.state = State::Held;
-            out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
+            self.become_held(out);
         }
+    }
+
+    fn become_held(&mut self, out: &mut impl Effects<Self>) {
+        self.state = State::Held;
+        out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
     }
 
     /// Looks again at what `other` has asked for, if it has.

@@ -225,7 +225,7 @@ impl Message for CentralMessage {
         matches!(self, Msg::Ping | Msg::Pong)
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Ping | Msg::Pong => {}
             Msg::Request { rid } | Msg::Denied { rid } | Msg::Queued { rid, .. } | Msg::Release { rid } => {

@@ -193,7 +193,7 @@ impl Message for MajorityMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Request { time }
             | Msg::Queued { time, .. }
@@ -395,7 +395,8 @@ impl Majority {
             && self.config.mode == Mode::Backoff
         {
             self.become_idle(mine, out);
-            self.ask(retries.saturating_add(1), out);
+            // Beyond that nothing changes, and a number that grows would tell states apart that are alike.
+            self.ask(retries.saturating_add(1).min(MOST_DOUBLINGS), out);
         }
     }
 

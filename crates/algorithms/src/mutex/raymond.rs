@@ -173,7 +173,7 @@ impl Message for RaymondMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Privilege { passes, fence, .. } => {
                 visit(Counter::exact(PASSES, passes));

@@ -120,7 +120,7 @@ impl Message for RicartAgrawalaMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Request { time } => visit(Counter::exact(CLOCK, time)),
             Msg::Queued { time, clock } => {

@@ -126,7 +126,7 @@ impl Message for RicartAgrawalaTokenMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Request { time } => visit(Counter::exact(CLOCK, time)),
             Msg::Token(token) => token.visit_counters(visit),

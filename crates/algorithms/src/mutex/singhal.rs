@@ -158,10 +158,10 @@ impl Message for SinghalMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
-            Msg::Request { number } => visit(Counter::exact(NUMBER, number)),
-            Msg::Token(token) => token.visit_counters(visit),
+            Msg::Request { number } => visit(Counter::exact(numbers(from), number)),
+            Msg::Token(token) => token.visit_counters(members, visit),
         }
     }
 }
@@ -171,15 +171,20 @@ impl SinghalToken {
         Self { epoch, passes: 0, fence: FenceCounter::default(), views: vec![View::NOTHING; n].into() }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(Counter::exact(PASSES, &mut self.passes));
         visit(self.fence.counter());
-        self.views.iter_mut().for_each(|view| visit(Counter::exact(NUMBER, &mut view.number)));
+        for (id, view) in members.iter().zip(&mut self.views) {
+            visit(Counter::exact(numbers(id), &mut view.number));
+        }
     }
 }
 
-/// Numbers are only ever compared with numbers of the same process; moved together they all stay what they are.
-const NUMBER: Space = Space::shared("request");
+/// Each process counts its own requests, and nobody compares them with those of others.
+fn numbers(of: NodeId) -> Space {
+    Space::of("request", of)
+}
+
 const PASSES: Space = Space::shared("passes");
 
 impl Protocol for Singhal {
@@ -263,10 +268,17 @@ impl Protocol for Singhal {
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
-        self.views.iter_mut().for_each(|view| visit(Counter::exact(NUMBER, &mut view.number)));
+        for (id, view) in self.members.iter().zip(&mut self.views) {
+            // We count on from our own; those of others we only hold against requests and the token, which knows of
+            // all requests that were served.
+            visit(match id == self.id {
+                true => Counter::exact(numbers(id), &mut view.number),
+                false => Counter::bound(numbers(id), &mut view.number),
+            });
+        }
         visit(Counter::bound(PASSES, &mut self.passes));
         if let Some(token) = &mut self.token {
-            token.visit_counters(visit);
+            token.visit_counters(&self.members, visit);
         }
     }
 }

@@ -127,23 +127,18 @@ impl Message for SuzukiKasamiMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
-            Msg::Request { number } => visit(Counter::exact(NUMBERS, number)),
-            Msg::Token(token) => token.visit_counters(visit),
+            // The request that counts has the number of its sender; an old one only has to stay below that.
+            Msg::Request { number } => visit(Counter::bound(numbers(from), number)),
+            Msg::Token(token) => token.visit_counters(members, visit),
         }
     }
 }
 
-/// Each process counts for itself, but a message does not know at which place whose number stands.
-const NUMBERS: Space = Space::shared("request");
-
-/// A number in an array. 0 stands for "never" and is below all others, however far these are moved down.
-fn number(value: &mut u64) -> Counter<'_> {
-    match *value {
-        0 => Counter::bound(NUMBERS, value),
-        _ => Counter::exact(NUMBERS, value),
-    }
+/// Each process counts its own requests, and nobody compares them with those of others.
+fn numbers(of: NodeId) -> Space {
+    Space::of("request", of)
 }
 
 impl Token {
@@ -153,9 +148,11 @@ impl Token {
         Self { epoch, fence, ln: vec![0; members.len()].into(), queue: VecDeque::new() }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.fence.counter());
-        self.ln.iter_mut().for_each(|value| visit(number(value)));
+        for (id, served) in members.iter().zip(&mut self.ln) {
+            visit(Counter::exact(numbers(id), served));
+        }
     }
 }
 
@@ -240,9 +237,16 @@ impl Protocol for SuzukiKasami {
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
-        self.rn.iter_mut().chain([&mut self.served]).for_each(|value| visit(number(value)));
+        for (id, number) in self.members.iter().zip(&mut self.rn) {
+            // We count on from our own; those of others we only hold against requests and the token.
+            visit(match id == self.id {
+                true => Counter::exact(numbers(id), number),
+                false => Counter::bound(numbers(id), number),
+            });
+        }
+        visit(Counter::bound(numbers(self.id), &mut self.served));
         if let State::Idle(token) | State::Inside(token) = &mut self.state {
-            token.visit_counters(visit);
+            token.visit_counters(&self.members, visit);
         }
     }
 }

@@ -216,7 +216,7 @@ impl Message for TokenRingMessage {
         !matches!(self, Msg::Token(_))
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Token(token) | Msg::Retry(token) => token.visit_counters(visit),
             Msg::Ack { epoch, hop } => {

@@ -341,11 +341,11 @@ impl<M: Message> Message for AssemblyMessage<M> {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Part { time, message, .. } => {
                 visit(Counter::exact(SINCE, time));
-                message.visit_counters(visit);
+                message.visit_counters(from, members, visit);
             }
             Msg::Report { report, .. } => {
                 visit(Counter::exact(SINCE, &mut report.time));
@@ -508,7 +508,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
             part.visit_counters(visit);
         }
         for early in &mut self.early {
-            early.message.visit_counters(visit);
+            early.message.visit_counters(early.from, &self.group, visit);
         }
     }
 }

@@ -182,7 +182,7 @@ impl Message for BullyMessage {
         }
     }
 
-    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Election | Msg::Answer | Msg::Retire | Msg::Sync => {}
             Msg::Coordinator { term } | Msg::Ack { term } => visit(Counter::exact(TERM, term)),

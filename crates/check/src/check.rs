@@ -158,7 +158,9 @@ impl Checker<'_> {
         let judge = mutex::Properties::new::<A>(&config, &members, 1, None);
         let claims = Judge::<A>::judgements(&judge);
         let entries = vec![self.options.entries; members.len()];
-        let model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
+        let restless = A::is_restless(&config);
+        let mut model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
+        model.normalise |= restless;
         Ok(self.search(model, claims, promises.overtaking))
     }
 

@@ -42,7 +42,7 @@ impl Normaliser {
                 floors.merge(&remembered(&mut self.messages, (id, from), id, || {
                     let mut found = Floors::default();
                     let mut message = worker.message(base, id).clone();
-                    message.visit_counters(&mut |c| found.meet(&c));
+                    message.visit_counters(model.members.at(from), &model.members, &mut |c| found.meet(&c));
                     found
                 }));
             }
@@ -95,7 +95,7 @@ fn apply<F: Subject>(worker: &mut Worker<F>, base: &Tables<F>, model: &Model<F>,
         }
         let lowered = letters.into_iter().map(|letter| {
             let mut message = worker.message(base, letter.message()).clone();
-            message.visit_counters(&mut { lower });
+            message.visit_counters(model.members.at(from), &model.members, &mut { lower });
             letter.with_message(worker.message_id(base, message))
         });
         worker.letters = lowered.collect();

@@ -52,13 +52,13 @@ impl<'a, F: Subject> Walk<'a, F> {
     pub fn step(&mut self, state: u32, nth: u16) {
         let (action, target) = self.search.step_of(state, nth);
         // With numbers that were moved down, messages may stand in another order than they really do.
-        let candidates = self.search.raw_actions(self.root);
+        let candidates = self.search.raw_actions(&self.root);
         let same_kind = |other: &Action| {
             core::mem::discriminant(other) == core::mem::discriminant(&action)
                 && other.process() == action.process()
         };
         let found = candidates.into_iter().filter(same_kind).find_map(|action| {
-            let step = self.search.raw_step(self.root, action);
+            let step = self.search.raw_step(&self.root, action);
             (step.normal == target).then_some((action, step))
         });
         let (action, step) = found.expect("the search took this step");
@@ -109,7 +109,7 @@ impl<'a, F: Subject> Walk<'a, F> {
     }
 
     fn command(&self, action: Action) -> Option<Command> {
-        let cell = |place: u8| self.search.cell(self.root, usize::from(place));
+        let cell = |place: u8| self.search.cell(&self.root, usize::from(place));
         Some(match action {
             Action::Ask { place, nth } => {
                 let ask = asks::<F>(cell(place)).swap_remove(usize::from(nth));
@@ -165,7 +165,7 @@ impl<'a, F: Subject> Walk<'a, F> {
     fn find(&self, at: Place) -> usize {
         let (from, to) = ends(at);
         let letters = &self.channels[&(from, to)].letters;
-        let letter = self.search.letters(self.root, from, to)[usize::from(at.nth)];
+        let letter = self.search.letters(&self.root, from, to)[usize::from(at.nth)];
         let mut living = letters.iter().enumerate().filter(|(_, letter)| !letter.is_void);
         let found = match self.search.model.fifo {
             true => living.nth(usize::from(at.nth)),

@@ -167,4 +167,7 @@ pub enum Trigger {
     Crash,
     /// A failure detector that calls the living dead.
     Suspicion,
+    /// Everyone asks for ever, and one of them is never let in although things keep moving: no run that comes to an end
+    /// can show that, only a search through all states.
+    Forever,
 }

@@ -146,6 +146,7 @@ fn twins(about: &About) -> String {
             Trigger::Schedule => "",
             Trigger::Crash => " (seen after a crash)",
             Trigger::Suspicion => " (seen under wrong suspicions)",
+            Trigger::Forever => " (seen where everyone asks for ever)",
         };
         indented(&format!("  {name:<22} {breaks:<9} -n {nodes:<3} "), &format!("{change}{needs}"))
     });

@@ -487,7 +487,7 @@ impl Algorithm for Maekawa {
             Mutant {
                 name: "no-sanders",
                 breaks: "ME2",
-                nodes: 7,
+                nodes: 4,
                 trigger: Trigger::Schedule,
                 change: "who is pushed from the head of a queue by an earlier request is not told: the original paper",
             },

@@ -525,7 +525,7 @@ impl Algorithm for Majority {
             Mutant {
                 name: "no-recall",
                 breaks: "ME2",
-                nodes: 4,
+                nodes: 3,
                 trigger: Trigger::Schedule,
                 change: "a vote, once given, is never asked back: split votes stay split",
             },

@@ -213,8 +213,12 @@ pub fn commands_of(trace: &Trace) -> Vec<Command> {
             What::Crash => Command::Crash(process),
             What::Restart { durable, .. } => Command::Restart { process, amnesia: !durable },
             What::Join => Command::Join(process),
-            What::Suspect { peer } => Command::Suspect { process, peer: *peer },
-            What::Trust { peer } => Command::Trust { process, peer: *peer },
+            What::Suspect { peer, life } => {
+                Command::Suspect { process, peer: *peer, life: life.map(Incarnation) }
+            }
+            What::Trust { peer, life } => {
+                Command::Trust { process, peer: *peer, life: life.map(Incarnation) }
+            }
             What::Start
             | What::Event { .. }
             | What::Send(_)

@@ -171,3 +171,16 @@ pub enum Trigger {
     /// can show that, only a search through all states.
     Forever,
 }
+
+impl Trigger {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Crash => "crash",
+            Self::Suspicion => "suspicion",
+            Self::Forever => "forever",
+        }
+    }
+}

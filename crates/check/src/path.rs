@@ -128,12 +128,12 @@ impl<'a, F: Subject> Walk<'a, F> {
                 let (process, peer) = (self.id(place), self.id(peer));
                 let life = (due.life != theirs.life).then_some(due.life);
                 match due.is_down {
-                    true => Command::Suspect { process, peer },
-                    false => Command::Trust { process, peer },
+                    true => Command::Suspect { process, peer, life },
+                    false => Command::Trust { process, peer, life },
                 }
             }
             Action::Suspect { place, peer } => {
-                Command::Suspect { process: self.id(place), peer: self.id(peer) }
+                Command::Suspect { process: self.id(place), peer: self.id(peer), life: None }
             }
             Action::Deliver(at) => self.carry(Carry::Deliver, at),
             Action::Drop(at) => self.carry(Carry::Drop, at),

@@ -19,5 +19,8 @@ pub fn attempts(mutant: &Mutant) -> Vec<Options> {
         Trigger::Forever => &[Entries::Forever],
         Trigger::Schedule | Trigger::Crash | Trigger::Suspicion => &[Entries::Times(1), Entries::Times(2)],
     };
-    entries.iter().map(|entries| Options { entries: *entries, budgets, order, ..Options::default() }).collect()
+    entries
+        .iter()
+        .map(|entries| Options { entries: *entries, budgets, order, ..Options::default() })
+        .collect()
 }

@@ -19,13 +19,16 @@ fn replays(setup: &Setup, found: &Counterexample) -> Result<(), String> {
     let played = conclave_sim::play(&found.script).map_err(|error| format!("{error}\n{}", found.script))?;
     match played.violation {
         Some(violation) if violation.property == found.property => Ok(()),
-        other => Err(format!("{}: {:?} instead of {}\n{}", setup.algorithm, other, found.property, found.script)),
+        other => {
+            Err(format!("{}: {:?} instead of {}\n{}", setup.algorithm, other, found.property, found.script))
+        }
     }
 }
 
 /// Whether the property that was broken is the one that the twin declares, or says the same of an election's end.
 fn is_declared(mutant: &Mutant, property: &str) -> bool {
-    mutant.breaks == property || (mutant.breaks.starts_with('E') && property.starts_with('E'))
+    mutant.breaks == property
+        || (mutant.breaks.starts_with('E') && property.starts_with('E'))
         || (mutant.breaks == "ME1" && matches!(property, "TOK" | "FENCE"))
         || (mutant.breaks == "TOK" && property == "ME1")
 }

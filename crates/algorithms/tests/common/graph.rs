@@ -1,6 +1,10 @@
 //! Everything that can happen to a small group of which everyone asks for one lock for ever.
 
 #![allow(dead_code, reason = "every test uses a part of it")]
+#![allow(
+    clippy::disallowed_types,
+    reason = "states have no order, and nothing here depends on that of a table"
+)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -145,7 +149,7 @@ impl<A: Mutex> Global<A> {
 
     /// Moves the numbers of each space down as far as they go: the smallest exact one becomes 1.
     pub fn normal(mut self) -> Self {
-        let mut least: HashMap<Space, u64> = HashMap::new();
+        let mut least: BTreeMap<Space, u64> = BTreeMap::new();
         self.visit_counters(&mut |counter| {
             if counter.role == Role::Exact {
                 let least = least.entry(counter.space).or_insert(u64::MAX);

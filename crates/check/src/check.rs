@@ -202,17 +202,14 @@ impl Checker<'_> {
             algorithm: self.setup.algorithm.clone(),
             nodes: self.setup.nodes.len(),
             mutant: self.setup.mutant.clone(),
-            entries: match options.entries {
-                Entries::Times(times) => times.to_string(),
-                Entries::Forever => "forever".into(),
-            },
+            entries: options.entries,
             failures: in_words(&options.budgets, options.detector),
             network: network(&search.model),
             states: search.states.len(),
             transitions: search.transitions,
             depth: search.depth.saturating_sub(1),
             complete: search.stopped.is_none() && counterexample.is_none(),
-            incomplete: search.stopped.map(|why| why.to_string()),
+            incomplete: search.stopped.filter(|_| counterexample.is_none()),
             reduced: options.reduce,
             normalised: search.model.normalise,
             threads: options.threads,
@@ -480,6 +477,12 @@ impl core::fmt::Display for Stopped {
             Self::Time => "the time is over",
             Self::States => "there were to be no more states",
         })
+    }
+}
+
+impl serde::Serialize for Stopped {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

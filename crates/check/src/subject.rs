@@ -17,6 +17,24 @@ pub enum Entries {
     Forever,
 }
 
+impl core::fmt::Display for Entries {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Times(times) => write!(f, "{times}"),
+            Self::Forever => f.write_str("forever"),
+        }
+    }
+}
+
+impl serde::Serialize for Entries {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Times(times) => serializer.serialize_u8(*times),
+            Self::Forever => serializer.serialize_str("forever"),
+        }
+    }
+}
+
 impl Entries {
     fn is_over(self) -> bool {
         self == Self::Times(0)

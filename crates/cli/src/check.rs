@@ -1,0 +1,351 @@
+//! `conclave check`: all runs within budgets.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use conclave_algorithms::{About, Channels, Family, Mutant, Synchrony, Trigger, registry};
+use conclave_check::{Budgets, CheckError, Counterexample, Entries, Limits, Options, Report, Stopped, check};
+use conclave_core::{Members, NodeId};
+use conclave_sim::{Played, play};
+use conclave_trace::Setup;
+use serde_json::{Value, json};
+
+use crate::args::{CheckArgs, Ids, members};
+use crate::failure::{Failure, Verdict, nearest, no_such_algorithm};
+use crate::files;
+use crate::output::{self, Progress, Searched, grouped, size};
+use crate::sim::{check_settings, drawn, not_a_member};
+
+/// Searches all runs of an algorithm.
+pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
+    let Some(name) = &args.algo else {
+        return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
+    };
+    let about = registry::find(name).ok_or_else(|| no_such_algorithm(name))?;
+    let mutant = args.mutant.as_deref().map(|name| find_mutant(about, name)).transpose()?;
+    let members = members(args.ids.as_ref(), args.n, mutant.map_or(3, |mutant| mutant.nodes))?;
+    check_settings(&args.set)?;
+    check_family(about, args)?;
+    check_starters(args.start.as_ref(), &members)?;
+    let setup = Setup {
+        algorithm: about.name.into(),
+        nodes: members.iter().collect(),
+        settings: args.set.iter().cloned().collect(),
+        mutant: args.mutant.clone(),
+        channels: args.channels.map(|channels| Channels::from(channels).name().into()),
+        locks: 1,
+    };
+    let options = options(args, mutant)?;
+    args.output.check_with(args.script.as_deref())?;
+    Job { args, about, setup, options }.run()
+}
+
+fn find_mutant(about: &'static About, name: &str) -> Result<&'static Mutant, Failure> {
+    about.mutants.iter().find(|mutant| mutant.name == name).ok_or_else(|| {
+        let names = || about.mutants.iter().map(|mutant| mutant.name);
+        let known = match nearest(name, names()) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        Failure::new(format!("{} has no mutant '{name}'; {known}", about.name))
+            .hint(format!("'conclave list {} --mutants' shows them", about.name))
+    })
+}
+
+/// Refuses options that make no sense for the algorithm.
+fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
+    let is_election = about.family == Family::Election;
+    let relies_on_time = about.synchrony == Synchrony::Synchronous;
+    let name = about.name;
+    let why = if is_election && args.cancels.is_some() {
+        format!("--cancels belongs to mutual exclusion, and {name} is not of that kind")
+    } else if is_election && args.order {
+        format!("--order belongs to mutual exclusion, and {name} is not of that kind")
+    } else if is_election && args.entries == Some(Entries::Forever) {
+        "an election that is called for ever never ends; give --entries a number".into()
+    } else if !is_election && args.start.is_some() {
+        format!("--start belongs to elections, and {name} is not of that kind")
+    } else if !relies_on_time && args.ticks.is_some() {
+        format!("--ticks is for algorithms that rely on time, and {name} does not")
+    } else if !relies_on_time && args.untimed {
+        format!("--untimed is for algorithms that rely on time, and {name} does not")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(why))
+}
+
+fn check_starters(starters: Option<&Ids>, members: &Members) -> Result<(), Failure> {
+    let ids = starters.map_or(&[][..], |Ids(ids)| ids);
+    match ids.iter().find(|id| !members.contains(**id)) {
+        Some(stranger) => Err(not_a_member(*stranger, &format!("--start {}", stranger.0), members)),
+        None => Ok(()),
+    }
+}
+
+fn options(args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Options, Failure> {
+    let budgets = budgets(args, mutant)?;
+    let needs_order = mutant.is_some_and(|mutant| matches!(mutant.breaks.get(..3), Some("ME4" | "ME5")));
+    let safety = args.safety || args.verify_reduction;
+    if args.order && safety && !args.no_reduction {
+        let sentence = "--order cannot be judged when steps are left out that commute";
+        return Err(Failure::new(sentence).hint("leave out --safety, or add --no-reduction"));
+    }
+    let order = args.order || needs_order;
+    Ok(Options {
+        entries: args.entries.unwrap_or(Entries::Times(1)),
+        starters: args.start.as_ref().map(|Ids(ids)| ids.clone()),
+        budgets,
+        detector: !args.no_detector,
+        order,
+        liveness: !safety,
+        reduce: safety && !args.no_reduction && !order,
+        untimed: args.untimed,
+        ticks: args.ticks.unwrap_or(1),
+        threads: args.threads.unwrap_or_else(cores),
+        limits: Limits {
+            memory: args.memory.unwrap_or_else(three_quarters),
+            depth: args.depth,
+            time: args.time,
+            states: None,
+        },
+    })
+}
+
+/// What may go wrong: what was asked for, and what it takes to see a broken twin break something.
+fn budgets(args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Budgets, Failure> {
+    let trigger = mutant.map(|mutant| mutant.trigger);
+    let needs = |what: Trigger| u8::from(trigger == Some(what));
+    let budgets = Budgets {
+        crashes: args.crashes.unwrap_or(needs(Trigger::Crash)),
+        restarts: args.restarts.unwrap_or(0),
+        amnesia: args.amnesia,
+        drops: args.drops.unwrap_or(0),
+        duplicates: args.duplicates.unwrap_or(0),
+        suspicions: args.suspicions.unwrap_or(needs(Trigger::Suspicion)),
+        cancels: args.cancels.unwrap_or(0),
+    };
+    let why = match budgets {
+        Budgets { crashes: 0, restarts: 1.., .. } => {
+            "nobody restarts who has not crashed: --restarts needs --crashes"
+        }
+        Budgets { restarts: 0, amnesia: true, .. } => "--amnesia is about who restarts: it needs --restarts",
+        Budgets { crashes: 0, .. } if args.no_detector => {
+            "--no-detector is about who crashes: it needs --crashes"
+        }
+        _ => return Ok(budgets),
+    };
+    Err(Failure::new(why))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Three quarters of the memory that is available, in bytes.
+fn three_quarters() -> usize {
+    const UNKNOWN: usize = 2 << 30;
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kilobytes: usize = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kilobytes * 1024)
+    });
+    available.map_or(UNKNOWN, |bytes| bytes / 4 * 3)
+}
+
+/// What was asked for, understood.
+struct Job<'a> {
+    args: &'a CheckArgs,
+    about: &'static About,
+    setup: Setup,
+    options: Options,
+}
+
+impl Job<'_> {
+    fn run(&self) -> Result<Verdict, Failure> {
+        let mut report = self.search(&self.options)?;
+        let full = match self.args.verify_reduction {
+            true => Some(self.search(&Options { reduce: false, ..self.options.clone() })?),
+            false => None,
+        };
+        let replayed = report.counterexample.as_mut().map(Replayed::of);
+        let compared = full.as_ref().map(|full| Compared::of(&report, full));
+        self.write(&report, replayed.as_ref())?;
+        if self.args.output.json {
+            output::show_json(&json(&report, replayed.as_ref(), compared.as_ref()))?;
+        } else {
+            output::show(&self.page(&report, replayed.as_ref(), compared.as_ref()))?;
+        }
+        let agrees = compared.is_none_or(|compared| compared.agrees());
+        Ok(Verdict::of(agrees && report.all_held() && report.incomplete != Some(Stopped::Memory)))
+    }
+
+    fn search(&self, options: &Options) -> Result<Report, Failure> {
+        let latest = Arc::new(Mutex::new(None::<conclave_check::Progress>));
+        let shown = Arc::clone(&latest);
+        let name = self.about.name;
+        let _line = Progress::start(move |_| {
+            let progress = *shown.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.map_or_else(|| format!("checking {name}"), |progress| how_far(name, &progress))
+        });
+        let mut watch = |progress: &conclave_check::Progress| {
+            *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(*progress);
+        };
+        check(&self.setup, options, &mut watch).map_err(|error| match &error {
+            CheckError::Setting(_) => {
+                Failure::new(error).hint(format!("'conclave list {name}' shows what there is"))
+            }
+            CheckError::Unfit(_) if options.reduce => {
+                Failure::new(error).hint("--no-reduction takes more, more slowly")
+            }
+            CheckError::Unfit(_) | CheckError::UnknownAlgorithm(_) => Failure::new(error),
+        })
+    }
+
+    fn write(&self, report: &Report, replayed: Option<&Replayed>) -> Result<(), Failure> {
+        if let (Some(path), Some(found)) = (&self.args.script, &report.counterexample) {
+            files::write(path, |out| write!(out, "{}", found.script))?;
+        }
+        match replayed.and_then(|replayed| replayed.played.as_ref()) {
+            Some(played) => self.args.output.write(&played.trace),
+            None => Ok(()),
+        }
+    }
+
+    fn page(&self, report: &Report, replayed: Option<&Replayed>, compared: Option<&Compared>) -> String {
+        let searched = Searched { about: self.about, setup: &self.setup, options: &self.options, report };
+        let mut page = searched.text();
+        if let Some(compared) = compared {
+            page += &compared.text();
+        }
+        let (Some(found), Some(replayed)) = (&report.counterexample, replayed) else {
+            return page + &searched.verdict();
+        };
+        page += &searched.broken(found);
+        if let Some(played) = replayed.played.as_ref().filter(|_| self.args.output.diagram.is_always()) {
+            page += &format!("\n{}", drawn(&played.trace, self.args.output.diagram));
+        }
+        page + &replayed.text(self.args.script.as_deref())
+    }
+}
+
+/// How far a search has come, in a line.
+fn how_far(name: &str, progress: &conclave_check::Progress) -> String {
+    let seconds = progress.elapsed.as_secs_f64().max(1e-3);
+    format!(
+        "checking {name}: {} states, {} to expand on level {}, {} states/s, {}, {seconds:.0} s",
+        grouped(progress.states as u64),
+        grouped(progress.frontier as u64),
+        progress.depth,
+        grouped((progress.states as f64 / seconds) as u64),
+        size(progress.memory),
+    )
+}
+
+/// A counterexample, played by the simulator.
+struct Replayed {
+    /// Nothing if the simulator could not play it.
+    played: Option<Played>,
+    /// What the simulator saw, if it is not the same.
+    disagreement: Option<String>,
+}
+
+impl Replayed {
+    /// Plays the script, and puts in what came out.
+    fn of(found: &mut Counterexample) -> Self {
+        match play(&found.script) {
+            Ok(played) => {
+                found.script.clone_from(&played.script);
+                let disagreement = match &played.violation {
+                    Some(violation) if violation.property == found.property => None,
+                    Some(violation) => {
+                        Some(format!("it sees {} broken: {}", violation.property, violation.detail))
+                    }
+                    None => Some("it sees nothing broken".into()),
+                };
+                Self { played: Some(played), disagreement }
+            }
+            Err(error) => {
+                Self { played: None, disagreement: Some(format!("it cannot play the script: {error}")) }
+            }
+        }
+    }
+
+    fn text(&self, script: Option<&std::path::Path>) -> String {
+        output::replayable(script, self.disagreement.as_deref())
+    }
+
+    fn json(&self) -> Value {
+        json!({ "agrees": self.disagreement.is_none(), "detail": self.disagreement })
+    }
+}
+
+/// What a search found with steps left out, beside what it found without.
+struct Compared {
+    reduced: (usize, u64),
+    full: (usize, u64),
+    difference: Option<String>,
+}
+
+impl Compared {
+    fn of(reduced: &Report, full: &Report) -> Self {
+        let broken = |report: &Report| match &report.counterexample {
+            Some(found) => format!("{} is broken", found.property),
+            None => "nothing is broken".into(),
+        };
+        let unfinished = |report: &Report| report.incomplete.map(|why| why.to_string());
+        let difference = if let Some(why) = unfinished(reduced).or_else(|| unfinished(full)) {
+            Some(format!("they cannot be compared, because a search did not come to its end: {why}"))
+        } else if broken(reduced) != broken(full) {
+            Some(format!("with steps left out {}, without {}", broken(reduced), broken(full)))
+        } else {
+            None
+        };
+        let counts = |report: &Report| (report.states, report.transitions);
+        Self { reduced: counts(reduced), full: counts(full), difference }
+    }
+
+    fn agrees(&self) -> bool {
+        self.difference.is_none()
+    }
+
+    fn factor(&self) -> f64 {
+        self.full.0 as f64 / self.reduced.0.max(1) as f64
+    }
+
+    fn text(&self) -> String {
+        output::compared(self.reduced, self.full, self.factor(), self.difference.as_deref())
+    }
+
+    fn json(&self) -> Value {
+        let side =
+            |(states, transitions): (usize, u64)| json!({ "states": states, "transitions": transitions });
+        json!({
+            "agrees": self.agrees(),
+            "detail": self.difference,
+            "reduced": side(self.reduced),
+            "full": side(self.full),
+            "factor": self.factor(),
+        })
+    }
+}
+
+/// The report for programs: what was promised apart from what was not, as in the other commands.
+fn json(report: &Report, replayed: Option<&Replayed>, compared: Option<&Compared>) -> Value {
+    let mut value = json!(report);
+    let (promised, other): (Vec<_>, Vec<_>) =
+        report.properties.iter().partition(|property| property.promised);
+    value["properties"] = json!(promised);
+    value["not_promised"] = json!(other);
+    if let Some(replayed) = replayed {
+        value["simulator"] = replayed.json();
+    }
+    if let Some(compared) = compared {
+        value["reduction"] = compared.json();
+    }
+    value
+}
+
+/// Processes by name.
+pub fn names(ids: &[NodeId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

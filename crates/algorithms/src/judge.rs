@@ -130,4 +130,9 @@ pub enum Ending {
     Stopped,
     /// The run was given all the time that it could need, without faults, and did not come to rest.
     OutOfTime,
+    /// The run goes round for ever: everything is as it was at an earlier step, but for numbers that only grow.
+    Endless {
+        /// That step.
+        since: u64,
+    },
 }

@@ -11,40 +11,65 @@ use crate::{Counter, Role, Space};
 /// below the smallest exact one, which no comparison can tell either.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Floors {
-    smallest: Vec<(Space, u64)>,
+    spaces: Vec<(Space, Extent)>,
+}
+
+/// What was met of one space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Extent {
+    smallest_exact: Option<u64>,
+    largest_bound: u64,
+}
+
+impl Extent {
+    /// How far the space can be moved down. A bound is compared with exact numbers only; where there are none, only the
+    /// largest counts.
+    fn floor(self) -> u64 {
+        self.smallest_exact.unwrap_or(self.largest_bound).saturating_sub(1)
+    }
+
+    fn widen(&mut self, other: Self) {
+        self.smallest_exact = match (self.smallest_exact, other.smallest_exact) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.largest_bound = self.largest_bound.max(other.largest_bound);
+    }
 }
 
 impl Floors {
     /// Takes note of a counter.
     pub fn meet(&mut self, counter: &Counter<'_>) {
-        if counter.role == Role::Exact {
-            self.note(counter.space, *counter.value);
-        }
+        let met = match counter.role {
+            Role::Exact => Extent { smallest_exact: Some(*counter.value), largest_bound: 0 },
+            Role::Bound => Extent { smallest_exact: None, largest_bound: *counter.value },
+        };
+        self.note(counter.space, met);
     }
 
     /// Takes note of what was met elsewhere.
     pub fn merge(&mut self, other: &Self) {
-        for (space, smallest) in &other.smallest {
-            self.note(*space, *smallest);
+        for (space, extent) in &other.spaces {
+            self.note(*space, *extent);
         }
     }
 
-    fn note(&mut self, space: Space, value: u64) {
-        match self.smallest.iter_mut().find(|(other, _)| *other == space) {
-            Some((_, smallest)) => *smallest = value.min(*smallest),
-            None => self.smallest.push((space, value)),
+    fn note(&mut self, space: Space, met: Extent) {
+        match self.spaces.iter_mut().find(|(other, _)| *other == space) {
+            Some((_, extent)) => extent.widen(met),
+            None => self.spaces.push((space, met)),
         }
     }
 
     fn floor(&self, space: Space) -> u64 {
-        let found = self.smallest.iter().find(|(other, _)| *other == space);
-        found.map_or(0, |(_, smallest)| smallest.saturating_sub(1))
+        let found = self.spaces.iter().find(|(other, _)| *other == space);
+        found.map_or(0, |(_, extent)| extent.floor())
     }
 
     /// Whether nothing can be moved.
     #[must_use]
     pub fn is_level(&self) -> bool {
-        self.smallest.iter().all(|(_, smallest)| *smallest <= 1)
+        self.spaces.iter().all(|(_, extent)| extent.floor() == 0)
     }
 
     /// Moves a counter down.

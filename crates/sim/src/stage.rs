@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use conclave_algorithms::family::{EventOf, Family, MessageOf, timer_word};
 use conclave_algorithms::{Ending, Judge};
-use conclave_core::{After, Input, Message, Moment, NodeId, Observer, Process, Protocol, Timing, Transit};
+use conclave_core::{
+    After, Counter, Floors, Input, Members, Message, Moment, NodeId, Observer, Process, Protocol, Timing,
+    Transit,
+};
 use conclave_trace::{Carry, Command, Which};
 
 use crate::family::Cast;
@@ -23,6 +26,38 @@ pub struct Stage<F: Family, R> {
     started: bool,
     /// Whether messages travel for ever although nobody wants anything.
     restless: bool,
+    /// What goes round for ever began here.
+    loop_start: Option<Snapshot<F::Protocol>>,
+    /// It was shown to go round for ever.
+    is_endless: bool,
+}
+
+/// Everything that matters for what happens next.
+struct Snapshot<P: Protocol> {
+    step: u64,
+    states: Vec<Option<P>>,
+    channels: BTreeMap<(usize, usize), Vec<P::Message>>,
+    timers: Vec<Vec<P::Timer>>,
+}
+
+impl<P: Protocol> Snapshot<P> {
+    /// Moves all numbers that only grow down.
+    fn normalise(&mut self, members: &Members) {
+        let mut floors = Floors::default();
+        self.visit_counters(members, &mut |counter| floors.meet(&counter));
+        self.visit_counters(members, &mut |counter| floors.lower(counter));
+    }
+
+    fn visit_counters(&mut self, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
+        for state in self.states.iter_mut().flatten() {
+            state.visit_counters(visit);
+        }
+        for ((from, _), messages) in &mut self.channels {
+            for message in messages {
+                message.visit_counters(members.at(*from), members, visit);
+            }
+        }
+    }
 }
 
 /// Keeps what is on its way until somebody says what becomes of it.
@@ -70,6 +105,8 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             watch: (judge, observer),
             started: false,
             restless,
+            loop_start: None,
+            is_endless: false,
         }
     }
 
@@ -136,6 +173,11 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             }
             Command::Carry { what, from, to, which } => self.carry(*what, *from, *to, which),
             Command::Settle => self.settle(),
+            Command::Loop => {
+                self.loop_start = Some(self.snapshot());
+                Ok(())
+            }
+            Command::Again => self.again(),
             Command::Timer { process, timer } => {
                 let index = self.up(*process)?;
                 let timer = self
@@ -299,8 +341,55 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
         Err(format!("still not settled after {ENOUGH} deliveries"))
     }
 
+    /// Everything that matters for what happens next, with numbers that only grow moved down.
+    fn snapshot(&self) -> Snapshot<F::Protocol> {
+        let places = 0..self.world.members().len();
+        let states = places.map(|place| self.world.is_up(place).then(|| self.world.state(place).clone()));
+        let channels = self.hand.channels.iter().filter(|(_, channel)| !channel.waiting.is_empty());
+        let content = |channel: &Channel| {
+            channel.waiting.iter().map(|letter| self.world.message(letter.slot).clone()).collect()
+        };
+        let mut timers = self.hand.timers.clone();
+        timers.iter_mut().for_each(|armed| armed.sort());
+        let mut snapshot = Snapshot {
+            step: self.world.steps(),
+            states: states.collect(),
+            channels: channels.map(|(ends, channel)| (*ends, content(channel))).collect(),
+            timers,
+        };
+        snapshot.normalise(self.world.members());
+        if !self.hand.fifo {
+            snapshot.channels.values_mut().for_each(|messages| messages.sort());
+        }
+        snapshot
+    }
+
+    /// Everything is as it was at `loop`: what has been going on since goes on for ever.
+    fn again(&mut self) -> Result<(), String> {
+        let start = self.loop_start.as_ref().ok_or("there is no `loop` before this `again`")?;
+        let now = self.snapshot();
+        if let Some(place) = (0..now.states.len()).find(|place| now.states[*place] != start.states[*place]) {
+            let process = self.world.process(place).id;
+            return Err(format!(
+                "{process} is not as it was at `loop`, even if numbers that only grow are set back"
+            ));
+        }
+        if now.channels != start.channels {
+            return Err("other messages are on their way than at `loop`".into());
+        }
+        if now.timers != start.timers {
+            return Err("other timers are armed than at `loop`".into());
+        }
+        self.watch.0.end(self.world.steps(), Ending::Endless { since: start.step });
+        self.is_endless = true;
+        Ok(())
+    }
+
     /// Nothing more will be commanded: judges what is left.
     pub fn end(&mut self) {
+        if self.is_endless {
+            return;
+        }
         let ending = if self.is_quiet() { Ending::Quiet } else { Ending::Stopped };
         self.watch.0.end(self.world.steps(), ending);
     }

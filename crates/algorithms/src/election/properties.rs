@@ -163,7 +163,7 @@ impl<A: Election> Judge<A> for Properties<A> {
                 self.ledger.quiet(&mut self.found);
                 self.judge(step, self.found.clone());
             }
-            Ending::OutOfTime => {
+            Ending::OutOfTime | Ending::Endless { .. } => {
                 self.broken("END", step, "messages still go round, and nobody learns anything".into());
             }
             Ending::Stopped => {}
@@ -183,7 +183,9 @@ impl<A: Election> Judge<A> for Properties<A> {
                 (Some(detail), _) => Finding::Broken(detail),
                 (None, _) if !self.ledger.has_begun() => Finding::Open("nobody started an election".into()),
                 (None, Some(Ending::Quiet)) => Finding::Held(String::new()),
-                (None, Some(Ending::OutOfTime)) => Finding::Open("the run did not come to rest".into()),
+                (None, Some(Ending::OutOfTime | Ending::Endless { .. })) => {
+                    Finding::Open("the run did not come to rest".into())
+                }
                 (None, Some(Ending::Stopped) | None) => Finding::Open("the run was stopped early".into()),
             }
         };

@@ -1,7 +1,7 @@
 //! What has to be remembered of one lock in order to judge it: the properties that an entry can break, and progress.
 //!
-//! Everything is told by how it stands to the present: who waits, in which order, how often each was overtaken. After
-//! a fault no order is promised any more; then a checker's ledger forgets it, so that states do not differ by it.
+//! For a checker everything is told by how it stands to the present: who waits, in which order, how often each was
+//! overtaken.
 
 use alloc::format;
 use alloc::string::String;
@@ -315,10 +315,14 @@ impl Ledger {
         waiting.into_iter().chain(leaving)
     }
 
-    /// After a fault no order is promised.
-    fn forget_order(&mut self) {
+    /// Makes equal situations equal values: numbers begin anew, and after a fault no order is promised, so that none
+    /// is remembered. A single run does without, and goes on to count.
+    fn settle(&mut self) {
         if self.disturbed {
             self.order = None;
+        }
+        if let Some(order) = &mut self.order {
+            order.settle();
         }
     }
 }
@@ -345,7 +349,7 @@ impl<P: Locks> judge::Ledger<P> for Ledger {
             Input::PeerDown { peer, life } => self.suspect(*peer, *life),
             Input::Start | Input::Receive { .. } | Input::Expire(_) | Input::PeerUp { .. } => {}
         }
-        self.forget_order();
+        self.settle();
     }
 
     fn announce(&mut self, place: usize, from: NodeId, message: &P::Message) {
@@ -376,11 +380,12 @@ impl<P: Locks> judge::Ledger<P> for Ledger {
             (0, Event::Refused(Request::Leave)) => self.answer_leave(place, false),
             _ => {}
         }
+        self.settle();
     }
 
     fn crash(&mut self, place: usize) {
         self.fall(place);
-        self.forget_order();
+        self.settle();
     }
 
     fn restart(&mut self, place: usize, life: Incarnation) {
@@ -389,7 +394,7 @@ impl<P: Locks> judge::Ledger<P> for Ledger {
 
     fn disturb(&mut self) {
         self.fault();
-        self.forget_order();
+        self.settle();
     }
 
     fn quiet(&self, breaches: &mut Vec<Breach>) {

@@ -244,6 +244,9 @@ impl Properties {
     /// The run is over.
     pub fn end(&mut self, step: u64, ending: Ending) {
         self.ending = Some(ending);
+        if let Ending::Endless { since } = ending {
+            return self.starve(step, since);
+        }
         for lock in 0..self.locks.len() {
             let which = self.which(lock).lock();
             let unserved: Vec<_> = self.locks[lock].ledger.unserved().collect();
@@ -268,7 +271,22 @@ impl Properties {
                     self.found.broken("ME3", step, || text);
                 }
             }
-            Ending::Stopped => {}
+            Ending::Stopped | Ending::Endless { .. } => {}
+        }
+    }
+
+    /// The run goes round for ever: who has been waiting all the time waits for ever.
+    fn starve(&mut self, step: u64, since: u64) {
+        for lock in 0..self.locks.len() {
+            let watch = &self.locks[lock];
+            let waits = |place: &usize| watch.ledger.is_waiting(*place) && watch.asking[*place].step < since;
+            let Some(place) = (0..watch.asking.len()).find(waits) else { continue };
+            let (who, which) = (self.members.at(place), self.which(lock).lock());
+            let text = format!("it goes round for ever, and {who} still waits{which}");
+            self.starved = Some(text.clone());
+            if self.promises().no_starvation {
+                self.found.broken("ME3", step, || text);
+            }
         }
     }
 

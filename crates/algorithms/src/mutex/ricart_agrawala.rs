@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Replies carry the clock of their sender. The paper does without, and stays safe; but then a process can learn of a
-//! request through a third one, stamp its own request no later, and be let in first.
+//! request through a third one, stamp its own request no later, and be let in first (`replies=plain` shows it).
 //!
 //! **Cost**: 2(n − 1) messages per entry, always. Two message delays when nobody competes, one from exit to the
 //! next entry. With `answer=queued` a process that defers says so: one more message per deferral, and the requester
@@ -72,6 +72,8 @@ enum State {
 pub struct RicartAgrawalaConfig {
     /// Whether a deferral is answered by `Queued`.
     says_queued: bool,
+    /// Whether replies carry the clock of their sender.
+    tells_clock: bool,
     broken: Option<Broken>,
 }
 
@@ -129,7 +131,8 @@ impl Message for RicartAgrawalaMessage {
             }
             Msg::Reply { time, clock, fence } => {
                 visit(Counter::exact(CLOCK, time));
-                visit(Counter::exact(CLOCK, clock));
+                // It only ever raises the clock of the receiver; plain replies carry none.
+                visit(Counter::bound(CLOCK, clock));
                 visit(fence.counter());
             }
         }
@@ -280,10 +283,8 @@ impl RicartAgrawala {
     }
 
     fn reply(&self, theirs: Stamp, out: &mut impl Effects<Self>) {
-        out.send(
-            theirs.process,
-            Msg::Reply { time: theirs.time, clock: self.clock.time(), fence: self.fence },
-        );
+        let clock = if self.config.tells_clock { self.clock.time() } else { 0 };
+        out.send(theirs.process, Msg::Reply { time: theirs.time, clock, fence: self.fence });
     }
 }
 
@@ -299,13 +300,22 @@ impl Algorithm for RicartAgrawala {
         topology: Topology::Complete,
         cost: "2(n-1) per entry",
         faults: "none: one crashed process or lost message blocks everyone",
-        settings: &[Setting {
-            key: "answer",
-            values: Values::OneOf(&["silent", "queued"]),
-            default: "silent",
-            unsafe_values: &[],
-            help: "whether a process that defers its reply says so (one more message per deferral)",
-        }],
+        settings: &[
+            Setting {
+                key: "answer",
+                values: Values::OneOf(&["silent", "queued"]),
+                default: "silent",
+                unsafe_values: &[],
+                help: "whether a process that defers its reply says so (one more message per deferral)",
+            },
+            Setting {
+                key: "replies",
+                values: Values::OneOf(&["stamped", "plain"]),
+                default: "stamped",
+                unsafe_values: &[],
+                help: "whether replies carry a clock, so that entries follow causality; plain as in the paper",
+            },
+        ],
         mutants: &[
             Mutant {
                 name: "no-tie-break",
@@ -334,6 +344,7 @@ impl Algorithm for RicartAgrawala {
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
         Ok(RicartAgrawalaConfig {
             says_queued: settings.get("answer") == "queued",
+            tells_clock: settings.get("replies") == "stamped",
             broken: settings.mutant().map(|name| match name {
                 "no-tie-break" => Broken::NoTieBreak,
                 "reply-while-holding" => Broken::ReplyWhileHolding,
@@ -363,13 +374,13 @@ impl Mutex for RicartAgrawala {
         process
     }
 
-    fn promises(_config: &Self::Config, members: &Members) -> Promises {
+    fn promises(config: &Self::Config, members: &Members) -> Promises {
         Promises {
             no_starvation: true,
             overtaking: Some(members.len() as u64 - 1),
             arrival_order: false,
             stamp_order: true,
-            causal_order: true,
+            causal_order: config.tells_clock,
             survives_suspicion: false,
         }
     }

@@ -21,12 +21,12 @@ impl<A: Mutex> Told<A> {
         Self { ledger, breaches: Vec::new(), algorithm: core::marker::PhantomData }
     }
 
-    fn input(&mut self, id: u32, input: Input<A>) {
-        judge::Ledger::<A>::input(&mut self.ledger, id as usize - 1, &input);
+    fn input(&mut self, id: u32, input: &Input<A>) {
+        judge::Ledger::<A>::input(&mut self.ledger, id as usize - 1, input);
     }
 
     fn ask(&mut self, id: u32, request: Request) {
-        self.input(id, Input::Request(request));
+        self.input(id, &Input::Request(request));
     }
 
     /// Asks, and all hear of it at once.
@@ -50,7 +50,7 @@ impl<A: Mutex> Told<A> {
     }
 
     fn suspect(&mut self, id: u32, peer: u32) {
-        self.input(id, Input::PeerDown { peer: NodeId(peer), life: Incarnation::FIRST });
+        self.input(id, &Input::PeerDown { peer: NodeId(peer), life: Incarnation::FIRST });
     }
 
     fn crash(&mut self, id: u32) {

@@ -16,7 +16,7 @@ use conclave_sim::rng::Chance;
 use conclave_sim::span::{Span, parse_time};
 use conclave_trace::{Axis, Stamps};
 
-pub use check::CheckArgs;
+pub use check::{CheckArgs, RecordedMoment};
 
 /// Distributed coordination: every classic algorithm once, as a pure state machine.
 #[derive(Debug, Parser)]

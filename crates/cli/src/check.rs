@@ -6,10 +6,10 @@ use conclave_algorithms::{About, Channels, Family, Mutant, Synchrony, Trigger, r
 use conclave_check::{Budgets, CheckError, Counterexample, Entries, Limits, Options, Report, Stopped, check};
 use conclave_core::{Members, NodeId};
 use conclave_sim::{Played, play};
-use conclave_trace::Setup;
+use conclave_trace::{Command, Setup, Trace, What, commands_of, describe};
 use serde_json::{Value, json};
 
-use crate::args::{CheckArgs, Ids, members};
+use crate::args::{CheckArgs, Ids, RecordedMoment, members};
 use crate::failure::{Failure, Verdict, nearest, no_such_algorithm};
 use crate::files;
 use crate::output::{self, Progress, Searched, grouped, size};
@@ -17,26 +17,85 @@ use crate::sim::{check_settings, drawn, not_a_member};
 
 /// Searches all runs of an algorithm.
 pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
-    let Some(name) = &args.algo else {
-        return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
-    };
-    let about = registry::find(name).ok_or_else(|| no_such_algorithm(name))?;
-    let mutant = args.mutant.as_deref().map(|name| find_mutant(about, name)).transpose()?;
-    let members = members(args.ids.as_ref(), args.n, mutant.map_or(3, |mutant| mutant.nodes))?;
+    let led = args.from.as_ref().map(Led::read).transpose()?;
+    let about = about(args.algo.as_deref(), led.as_ref())?;
+    let name = led.as_ref().map_or(args.mutant.as_deref(), |led| led.setup.mutant.as_deref());
+    let mutant = name.map(|name| find_mutant(about, name)).transpose()?;
     check_settings(&args.set)?;
     check_family(about, args)?;
-    check_starters(args.start.as_ref(), &members)?;
-    let setup = Setup {
+    let setup = match &led {
+        Some(led) => led.setup.clone(),
+        None => setup(about, args, mutant)?,
+    };
+    check_starters(args.start.as_ref(), &Members::listed(setup.nodes.clone()))?;
+    let lead = led.map_or_else(Vec::new, |led| led.commands);
+    let options = Options { lead, ..options(args, mutant)? };
+    args.output.check_with(args.script.as_deref())?;
+    Job { args, about, setup, options }.run()
+}
+
+fn about(named: Option<&str>, led: Option<&Led>) -> Result<&'static About, Failure> {
+    let recorded = led.map(|led| led.setup.algorithm.as_str());
+    let name = match (named, recorded) {
+        (Some(named), Some(recorded)) if named != recorded => {
+            return Err(Failure::new(format!("the trace is of {recorded}, not of {named}")));
+        }
+        (Some(name), _) | (None, Some(name)) => name,
+        (None, None) => {
+            return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
+        }
+    };
+    registry::find(name).ok_or_else(|| no_such_algorithm(name))
+}
+
+fn setup(about: &About, args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Setup, Failure> {
+    let members = members(args.ids.as_ref(), args.n, mutant.map_or(3, |mutant| mutant.nodes))?;
+    Ok(Setup {
         algorithm: about.name.into(),
         nodes: members.iter().collect(),
         settings: args.set.iter().cloned().collect(),
         mutant: args.mutant.clone(),
         channels: args.channels.map(|channels| Channels::from(channels).name().into()),
         locks: 1,
-    };
-    let options = options(args, mutant)?;
-    args.output.check_with(args.script.as_deref())?;
-    Job { args, about, setup, options }.run()
+    })
+}
+
+/// A recorded run up to a moment.
+struct Led {
+    setup: Setup,
+    commands: Vec<Command>,
+}
+
+impl Led {
+    fn read(moment: &RecordedMoment) -> Result<Self, Failure> {
+        let named =
+            |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", moment.trace.display()));
+        let text = files::read(&moment.trace)?;
+        let mut trace = Trace::read_jsonl(&text).map_err(|error| named(&error))?;
+        let step = moment.step.unwrap_or(trace.records.len());
+        if step > trace.records.len() {
+            return Err(named(&format!("it has {} records, and not {step}", trace.records.len())));
+        }
+        trace.records.truncate(step);
+        if let Some(record) = trace.records.iter().find(|record| is_foreign(&record.what)) {
+            let what = describe(record);
+            return Err(named(&format!("record {}: the checker knows nothing like '{what}'", record.id)));
+        }
+        Ok(Self { setup: Setup::from_header(&trace.header), commands: commands_of(&trace) })
+    }
+}
+
+/// What happens in recorded runs, but not in searches.
+fn is_foreign(what: &What) -> bool {
+    matches!(
+        what,
+        What::Join
+            | What::Pause
+            | What::Resume
+            | What::Partition { .. }
+            | What::Heal { .. }
+            | What::Violation { .. }
+    )
 }
 
 fn find_mutant(about: &'static About, name: &str) -> Result<&'static Mutant, Failure> {
@@ -108,6 +167,7 @@ fn options(args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Options, Failure
             time: args.time,
             states: None,
         },
+        lead: Vec::new(),
     })
 }
 
@@ -211,6 +271,12 @@ impl Job<'_> {
         }
     }
 
+    /// The files that were asked for are of a counterexample.
+    fn unwritten(&self) -> &'static str {
+        let wanted = self.args.script.is_some() || self.args.output.wants_files();
+        if wanted { "  nothing was written: there is no counterexample\n" } else { "" }
+    }
+
     fn page(&self, report: &Report, replayed: Option<&Replayed>, compared: Option<&Compared>) -> String {
         let searched = Searched { about: self.about, setup: &self.setup, options: &self.options, report };
         let mut page = searched.text();
@@ -218,7 +284,7 @@ impl Job<'_> {
             page += &compared.text();
         }
         let (Some(found), Some(replayed)) = (&report.counterexample, replayed) else {
-            return page + &searched.verdict();
+            return page + &searched.verdict() + self.unwritten();
         };
         page += &searched.broken(found);
         if let Some(played) = replayed.played.as_ref().filter(|_| self.args.output.diagram.is_always()) {

@@ -21,6 +21,10 @@ pub struct CheckArgs {
     /// The algorithm; `conclave list` shows all.
     pub algo: Option<String>,
 
+    /// Begin at a moment of a recorded run, after so many records of its trace, instead of at the beginning.
+    #[arg(long, value_name = "TRACE@STEP", value_parser = parse_moment, conflicts_with_all = ["n", "ids", "set", "mutant", "channels"])]
+    pub from: Option<RecordedMoment>,
+
     /// How many processes, 1 to 14 [default: 3; for a mutant the size at which it breaks].
     #[arg(short, value_name = "N", value_parser = parse_n, allow_hyphen_values = true, help_heading = GROUP)]
     pub n: Option<u32>,
@@ -109,6 +113,33 @@ pub struct CheckArgs {
     pub output: OutputArgs,
 }
 
+/// A moment of a recorded run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedMoment {
+    /// Its trace, as `conclave sim --trace` writes it.
+    pub trace: PathBuf,
+    /// How many of its records lie before; all if nothing is said.
+    pub step: Option<usize>,
+}
+
+/// `run.jsonl@40`.
+fn parse_moment(text: &str) -> Result<RecordedMoment, String> {
+    match text.rsplit_once('@') {
+        Some((trace, step)) if !trace.is_empty() => {
+            let high = (usize::MAX as u64, "no trace has so many records");
+            let step = whole(
+                step,
+                "a number of records; write TRACE@STEP",
+                (0, "no record lies before the first"),
+                high,
+            )?;
+            Ok(RecordedMoment { trace: trace.into(), step: Some(step as usize) })
+        }
+        _ if text.is_empty() => Err("write TRACE@STEP".into()),
+        _ => Ok(RecordedMoment { trace: text.into(), step: None }),
+    }
+}
+
 fn parse_entries(text: &str) -> Result<Entries, String> {
     if text == "forever" {
         return Ok(Entries::Forever);
@@ -194,6 +225,7 @@ moment.
   conclave check chang-roberts -n 4 --start 1,3 --crashes 1
   conclave check lamport -n 3 --safety --threads 4 --memory 2G
   conclave check ricart-agrawala --mutant no-tie-break --svg bug.svg --script bug.script
+  conclave sim lamport --trace run.jsonl && conclave check --from run.jsonl@40
 
 Exit codes: 0 nothing promised is broken, 1 something is, or the memory did not suffice, 2 wrong usage.";
 

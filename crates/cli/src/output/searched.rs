@@ -61,6 +61,10 @@ impl Searched<'_> {
     fn header(&self) -> String {
         let (title, report) = (self.about.title, self.report);
         let mut facts = vec![counted(report.nodes as u64, "process", "processes"), self.demand()];
+        let led = self.options.lead.len();
+        facts.extend(
+            (led > 0).then(|| format!("after {}", counted(led as u64, "recorded step", "recorded steps"))),
+        );
         facts.extend([report.failures.clone(), report.network.clone()]);
         facts.extend(self.setup.settings.iter().map(|(key, value)| format!("{key}={value}")));
         facts.extend(self.setup.mutant.as_ref().map(|mutant| format!("mutant {mutant}")));

@@ -167,4 +167,20 @@ pub enum Trigger {
     Crash,
     /// A failure detector that calls the living dead.
     Suspicion,
+    /// Everyone asks for ever, and one of them is never let in although things keep moving: no run that comes to an end
+    /// can show that, only a search through all states.
+    Forever,
+}
+
+impl Trigger {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Crash => "crash",
+            Self::Suspicion => "suspicion",
+            Self::Forever => "forever",
+        }
+    }
 }

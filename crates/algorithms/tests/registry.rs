@@ -115,7 +115,7 @@ fn what_does_not_exist_is_refused_in_a_sentence() {
     );
     assert_eq!(
         refused(about, &[], Some("tired")),
-        "majority has no mutant 'tired'; it has: no-recall, revote, half-is-enough, shrinking"
+        "majority has no mutant 'tired'; it has: no-recall, revote, half-is-enough, shrinking, no-clock"
     );
     let central = registry::find("central").expect("listed");
     assert_eq!(

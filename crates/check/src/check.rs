@@ -27,7 +27,7 @@ use crate::subject::{Endless, Entries, Subject};
 pub struct Options {
     /// How often each process asks.
     pub entries: Entries,
-    /// Who may call an election, if not everyone.
+    /// Who may ask, or call an election, if not everyone.
     pub starters: Option<Vec<NodeId>>,
     /// What may go wrong.
     pub budgets: Budgets,
@@ -153,6 +153,14 @@ impl Checker<'_> {
         Members::listed(self.setup.nodes.clone())
     }
 
+    /// How often each process asks, by place.
+    fn entries(&self, members: &Members) -> Vec<Entries> {
+        let starters = self.options.starters.as_ref();
+        let asks = |id: NodeId| starters.is_none_or(|starters| starters.contains(&id));
+        let times = |id| if asks(id) { self.options.entries } else { Entries::Times(0) };
+        members.iter().map(times).collect()
+    }
+
     fn one_lock<A: Mutex>(self) -> Result<Report, CheckError> {
         let members = self.members();
         let config = A::configure(&self.settings::<A>()?, &members)?;
@@ -162,7 +170,7 @@ impl Checker<'_> {
         let promises = A::promises(&config, &members);
         let judge = mutex::Properties::new::<A>(&config, &members, 1, None);
         let claims = Judge::<A>::judgements(&judge);
-        let entries = vec![self.options.entries; members.len()];
+        let entries = self.entries(&members);
         let restless = A::is_restless(&config);
         let mut model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
         model.normalise |= restless;
@@ -263,10 +271,7 @@ impl Visitor for Checker<'_> {
         let config = A::configure(&self.settings::<A>()?, &members)?;
         let ledger = election::Ledger::<A>::new(&config, &members);
         let claims = Judge::<A>::judgements(&election::Properties::<A>::new(&config, &members));
-        let starts =
-            |id: NodeId| self.options.starters.as_ref().is_none_or(|starters| starters.contains(&id));
-        let times = |id| if starts(id) { self.options.entries } else { Entries::Times(0) };
-        let entries = members.iter().map(times).collect();
+        let entries = self.entries(&members);
         let model = self.model::<Electing<A>>(&A::ABOUT, members, config, ledger, entries);
         self.search(model, claims, None)
     }

@@ -5,6 +5,7 @@
 
 use conclave_trace::Command;
 
+use crate::intern::hash_words;
 use crate::model::Budgets;
 use crate::path::{Start, Walk};
 use crate::search::Search;
@@ -30,8 +31,8 @@ impl<F: Subject> Search<F> {
         let budgets = core::mem::replace(&mut self.model.budgets, LAVISH);
         let (mut start, misled) = self.follow_lead();
         (self.model.entries, self.model.budgets, self.misled) = (entries, budgets, misled);
-        start.root = self.refilled(start.root);
-        let root = self.normal(start.root);
+        start.root = self.refilled(&start.root);
+        let root = self.normal(&start.root);
         self.start = Some(start);
         root
     }
@@ -45,18 +46,24 @@ impl<F: Subject> Search<F> {
     }
 
     /// The same state with whole budgets.
-    fn refilled(&mut self, (left, right): Root) -> Root {
+    fn refilled(&mut self, root: &[u32]) -> Root {
         let n = self.model.n();
-        let ids = self.tables.lefts.get(left).to_vec();
-        let cells = ids[..n].iter().zip(&self.model.entries).map(|(id, entries)| {
-            let mut cell = self.tables.cells.get(*id).clone();
-            F::refill(&mut cell.app, *entries);
+        let cells = (0..n).map(|place| {
+            let mut cell = self.cell(root, place).clone();
+            F::refill(&mut cell.app, self.model.entries[place]);
             cell
         });
         let cells = cells.collect();
-        let mut world = self.tables.worlds.get(ids[n]).clone();
+        let mut world = self.tables.worlds.get(root[n]).clone();
         world.budgets = self.model.budgets;
-        (self.tables.first(cells, world).0, right)
+        let mut refilled = self.tables.first(cells, world);
+        for (place, old) in root[..n].iter().enumerate() {
+            // What is on its way stays on its way.
+            let mut node = self.tables.nodes.get(*old).to_vec();
+            node[0] = self.tables.nodes.get(refilled[place])[0];
+            refilled[place] = self.tables.nodes.intern(hash_words(&node), &node);
+        }
+        refilled
     }
 }
 

@@ -9,6 +9,7 @@ mod model;
 mod normal;
 mod path;
 mod reduce;
+mod refute;
 mod report;
 mod search;
 mod space;
@@ -16,6 +17,7 @@ mod subject;
 
 pub use check::{CheckError, MOST_PROCESSES, Options, check};
 pub use model::Budgets;
+pub use refute::attempts;
 pub use report::{Counterexample, Overtaking, Property, Report};
 pub use search::{Limits, Progress, Stopped};
 pub use subject::Entries;

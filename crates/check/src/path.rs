@@ -71,13 +71,13 @@ impl<'a, F: Subject> Walk<'a, F> {
     pub fn step(&mut self, state: u32, nth: u16) {
         let (action, target) = self.search.step_of(state, nth);
         // With numbers that were moved down, messages may stand in another order than they really do.
-        let candidates = self.search.raw_actions(self.root);
+        let candidates = self.search.raw_actions(&self.root);
         let same_kind = |other: &Action| {
             core::mem::discriminant(other) == core::mem::discriminant(&action)
                 && other.process() == action.process()
         };
         let found = candidates.into_iter().filter(same_kind).find_map(|action| {
-            let step = self.search.raw_step(self.root, action);
+            let step = self.search.raw_step(&self.root, action);
             (step.normal == target).then_some((action, step))
         });
         let (action, step) = found.expect("the search took this step");
@@ -108,10 +108,10 @@ impl<'a, F: Subject> Walk<'a, F> {
         if let Command::Restart { amnesia, .. } = command {
             self.search.model.budgets.amnesia = *amnesia;
         }
-        let actions = self.search.raw_actions(self.root);
+        let actions = self.search.raw_actions(&self.root);
         let action = actions.into_iter().find(|action| self.means(*action, command));
         let action = action.ok_or_else(|| format!("`{command}` is not possible at its place"))?;
-        let step = self.search.raw_step(self.root, action);
+        let step = self.search.raw_step(&self.root, action);
         if let Some(broken) = self.search.last_broken() {
             return Err(format!("{} is broken before: {}", broken.property, broken.detail));
         }
@@ -164,7 +164,7 @@ impl<'a, F: Subject> Walk<'a, F> {
             match self.search.model.fifo {
                 true => living == usize::from(at.nth),
                 false => {
-                    let letter = self.search.letters(self.root, from, to)[usize::from(at.nth)];
+                    let letter = self.search.letters(&self.root, from, to)[usize::from(at.nth)];
                     letter.message() == letters[place].message
                 }
             }
@@ -214,7 +214,7 @@ impl<'a, F: Subject> Walk<'a, F> {
     }
 
     fn command(&self, action: Action) -> Option<Command> {
-        let cell = |place: u8| self.search.cell(self.root, usize::from(place));
+        let cell = |place: u8| self.search.cell(&self.root, usize::from(place));
         Some(match action {
             Action::Ask { place, nth } => {
                 let ask = asks::<F>(cell(place)).swap_remove(usize::from(nth));
@@ -233,12 +233,12 @@ impl<'a, F: Subject> Walk<'a, F> {
                 let (process, peer) = (self.id(place), self.id(peer));
                 let life = (due.life != theirs.life).then_some(due.life);
                 match due.is_down {
-                    true => Command::Suspect { process, peer },
-                    false => Command::Trust { process, peer },
+                    true => Command::Suspect { process, peer, life },
+                    false => Command::Trust { process, peer, life },
                 }
             }
             Action::Suspect { place, peer } => {
-                Command::Suspect { process: self.id(place), peer: self.id(peer) }
+                Command::Suspect { process: self.id(place), peer: self.id(peer), life: None }
             }
             Action::Deliver(at) => self.carry(Carry::Deliver, at),
             Action::Drop(at) => self.carry(Carry::Drop, at),
@@ -270,7 +270,7 @@ impl<'a, F: Subject> Walk<'a, F> {
     fn find(&self, at: Place) -> usize {
         let (from, to) = ends(at);
         let letters = &self.channels[&(from, to)].letters;
-        let letter = self.search.letters(self.root, from, to)[usize::from(at.nth)];
+        let letter = self.search.letters(&self.root, from, to)[usize::from(at.nth)];
         let mut living = letters.iter().enumerate().filter(|(_, letter)| !letter.is_void);
         let found = match self.search.model.fifo {
             true => living.nth(usize::from(at.nth)),

@@ -15,10 +15,10 @@
 //! put off the others for ever.
 
 use crate::action::{Action, Place};
-use crate::intern::LOCAL;
+use crate::intern::{LOCAL, hash_words};
 use crate::model::{Budgets, Model};
 use crate::search::States;
-use crate::space::{Expansion, Root, Tables, Worker};
+use crate::space::{Expansion, Tables, Worker};
 use crate::subject::{PHASES, Subject};
 
 /// The most processes for which facts are kept.
@@ -113,18 +113,19 @@ impl Reduction {
         base: &Tables<F>,
         model: &Model<F>,
         states: &States,
-        root: Root,
+        root: &[u32],
         out: &mut Expansion,
     ) {
         worker.visit(base, model, root);
-        let is_new =
-            |(left, right): Root| (left | right) & LOCAL != 0 || states.find((left, right)).is_none();
+        let is_new = |root: &[u32]| {
+            root.iter().any(|id| id & LOCAL != 0) || states.find(hash_words(root), root).is_none()
+        };
         if worker.budgets(base, model) == (Budgets { amnesia: model.budgets.amnesia, ..Budgets::default() })
             && model.ticks.is_none()
         {
             for place in 0..model.n() {
                 if self.is_enough(worker, base, model, place)
-                    && worker.try_only(base, model, root, place, &is_new, out)
+                    && worker.try_only(base, model, place, &is_new, out)
                 {
                     return;
                 }

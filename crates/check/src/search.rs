@@ -6,18 +6,16 @@
 
 use std::time::{Duration, Instant};
 
-use hashbrown::HashTable;
-
 use conclave_algorithms::family::MessageOf;
 use conclave_core::Incarnation;
 
 use crate::action::{Action, Task};
 use crate::graph::{BROKEN, Graph};
-use crate::intern::{LOCAL, hash_words, table_bytes};
+use crate::intern::{LOCAL, Tuples, hash_words};
 use crate::model::{CellOf, Heard, Letter, Model};
 use crate::path::{RawStep, Start};
 use crate::reduce::{Facts, Reduction};
-use crate::space::{Broken, Expansion, Root, Tables, Worker, channel};
+use crate::space::{Broken, Expansion, Root, Tables, Worker};
 use crate::subject::Subject;
 
 /// States expanded between two moments at which the tables change.
@@ -67,10 +65,8 @@ pub struct Progress {
 }
 
 /// All states found so far, in the order in which they were found.
-#[derive(Default)]
 pub struct States {
-    roots: Vec<Root>,
-    table: HashTable<u32>,
+    roots: Tuples,
     /// From which state each was found first, and by which of its actions.
     parents: Vec<u32>,
     actions: Vec<u16>,
@@ -78,38 +74,32 @@ pub struct States {
 
 const NO_PARENT: u32 = u32::MAX;
 
-#[inline(always)]
-fn hash_root((left, right): Root) -> u64 {
-    hash_words(&[left, right])
-}
-
 impl States {
+    fn new(n: usize) -> Self {
+        Self { roots: Tuples::new(n + 1), parents: Vec::new(), actions: Vec::new() }
+    }
+
     pub fn len(&self) -> usize {
         self.roots.len()
     }
 
     #[inline(always)]
-    pub fn root(&self, state: u32) -> Root {
-        self.roots[state as usize]
+    pub fn root(&self, state: u32) -> &[u32] {
+        self.roots.get(state)
     }
 
     #[inline(always)]
-    pub fn find(&self, root: Root) -> Option<u32> {
-        self.table.find(hash_root(root), |state| self.roots[*state as usize] == root).copied()
+    pub fn find(&self, hash: u64, root: &[u32]) -> Option<u32> {
+        self.roots.find(hash, root)
     }
 
     /// The number of a state, old or new.
-    fn intern(&mut self, root: Root, parent: u32, action: u16) -> u32 {
-        if let Some(state) = self.find(root) {
-            return state;
+    fn intern(&mut self, hash: u64, root: &[u32], parent: u32, action: u16) -> u32 {
+        let state = self.roots.intern(hash, root);
+        if state as usize == self.parents.len() {
+            self.parents.push(parent);
+            self.actions.push(action);
         }
-        let state = self.roots.len() as u32;
-        assert!(state < LOCAL, "two thousand million states are more than fit");
-        self.roots.push(root);
-        self.parents.push(parent);
-        self.actions.push(action);
-        let roots = &self.roots;
-        self.table.insert_unique(hash_root(root), state, |state| hash_root(roots[*state as usize]));
         state
     }
 
@@ -127,10 +117,9 @@ impl States {
     }
 
     fn bytes(&self) -> usize {
-        self.roots.capacity() * size_of::<Root>()
+        self.roots.bytes()
             + self.parents.capacity() * size_of::<u32>()
             + self.actions.capacity() * size_of::<u16>()
-            + table_bytes(&self.table)
     }
 }
 
@@ -178,6 +167,8 @@ pub struct Search<F: Subject> {
 #[derive(Default)]
 struct Part {
     fresh: Vec<Fresh>,
+    /// Those states, one after the other.
+    roots: Vec<u32>,
     /// Per transition, if they are kept: the state (or the number in `fresh`), and its task.
     edges: Vec<(u32, Task)>,
     /// Per state, if transitions are kept: how many it has.
@@ -189,7 +180,8 @@ struct Part {
 
 /// A state that had not been seen when the block began.
 struct Fresh {
-    root: Root,
+    /// Its hash, if it has no numbers that mean nothing to others.
+    hash: Option<u64>,
     parent: u32,
     action: u16,
 }
@@ -201,7 +193,7 @@ impl<F: Subject> Search<F> {
         let n = model.n();
         let mut search = Self {
             tables: Tables::new(n),
-            states: States::default(),
+            states: States::new(n),
             workers: (0..threads.max(1)).map(|_| Worker::new(n)).collect(),
             graph: keeps_graph.then(Graph::default),
             reduction,
@@ -223,7 +215,7 @@ impl<F: Subject> Search<F> {
             search.workers.iter_mut().for_each(|worker| worker.facts = Some(Facts::default()));
         }
         let root = if search.model.lead.is_empty() { search.beginning() } else { search.led() };
-        search.states.intern(root, NO_PARENT, 0);
+        search.states.intern(hash_words(&root), &root, NO_PARENT, 0);
         search
     }
 
@@ -241,7 +233,7 @@ impl<F: Subject> Search<F> {
             self.tables.first(cells, self.model.world())
         };
         for place in 0..n {
-            let step = self.outside(|worker, tables, model| worker.start(tables, model, root, place as u8));
+            let step = self.outside(|worker, tables, model| worker.start(tables, model, &root, place as u8));
             root = step.root;
             self.first_sends.extend(step.sends);
         }
@@ -249,49 +241,52 @@ impl<F: Subject> Search<F> {
     }
 
     /// Takes one step outside of the search, with the numbers as they are.
-    fn outside(&mut self, step: impl FnOnce(&mut Worker<F>, &Tables<F>, &Model<F>) -> Root) -> RawStep {
+    fn outside(&mut self, step: impl FnOnce(&mut Worker<F>, &Tables<F>, &Model<F>)) -> RawStep {
         let normalise = core::mem::replace(&mut self.model.normalise, false);
         let worker = &mut self.workers[0];
-        let root = step(worker, &self.tables, &self.model);
+        step(worker, &self.tables, &self.model);
+        let mut root = worker.next().to_vec();
         let numbers = self.tables.absorb(worker, self.model.fifo);
         let sends = worker.sent.drain(..);
         let sends =
             sends.map(|(from, to, message, void)| (from, to, numbers.message(message), void)).collect();
-        let root = numbers.root(root);
+        numbers.root(&mut root);
         self.model.normalise = normalise;
-        RawStep { root, normal: self.normal(root), sends }
+        RawStep { normal: self.normal(&root), root, sends }
     }
 
     /// The same state with its numbers moved down, where the search does so.
-    pub(crate) fn normal(&mut self, root: Root) -> Root {
+    pub(crate) fn normal(&mut self, root: &[u32]) -> Root {
         if !self.model.normalise {
-            return root;
+            return root.to_vec();
         }
         let worker = &mut self.workers[0];
-        let normal = worker.normal(&self.tables, &self.model, root);
-        self.tables.absorb(worker, self.model.fifo).root(normal)
+        worker.normal(&self.tables, &self.model, root);
+        let mut normal = worker.next().to_vec();
+        self.tables.absorb(worker, self.model.fifo).root(&mut normal);
+        normal
     }
 
     /// What may happen in a state.
-    pub fn raw_actions(&mut self, root: Root) -> Vec<Action> {
+    pub fn raw_actions(&mut self, root: &[u32]) -> Vec<Action> {
         let worker = &mut self.workers[0];
         worker.visit(&self.tables, &self.model, root);
         worker.actions().to_vec()
     }
 
     /// Takes a step with the numbers as they are.
-    pub fn raw_step(&mut self, root: Root, action: Action) -> RawStep {
+    pub fn raw_step(&mut self, root: &[u32], action: Action) -> RawStep {
         self.outside(|worker, tables, model| {
             worker.visit(tables, model, root);
-            worker.follow(tables, model, root, action).root
+            worker.follow(tables, model, action);
         })
     }
 
     /// The action of this number in a state of the search, and where it leads.
     pub fn step_of(&mut self, state: u32, nth: u16) -> (Action, Root) {
-        let root = self.states.root(state);
-        let action = self.raw_actions(root)[usize::from(nth)];
-        (action, self.raw_step(root, action).normal)
+        let root = self.states.root(state).to_vec();
+        let action = self.raw_actions(&root)[usize::from(nth)];
+        (action, self.raw_step(&root, action).normal)
     }
 
     /// What is sent before the search begins: from, to, the message, and whether its receiver is down.
@@ -306,12 +301,12 @@ impl<F: Subject> Search<F> {
 
     /// The state in which the search begins.
     pub fn first_root(&self) -> Root {
-        self.states.root(0)
+        self.states.root(0).to_vec()
     }
 
     /// A process in a state.
-    pub fn cell(&self, (left, _): Root, place: usize) -> &CellOf<F> {
-        self.tables.cells.get(self.tables.lefts.get(left)[place])
+    pub fn cell(&self, root: &[u32], place: usize) -> &CellOf<F> {
+        self.tables.cells.get(self.tables.nodes.get(root[place])[0])
     }
 
     /// A message.
@@ -320,9 +315,9 @@ impl<F: Subject> Search<F> {
     }
 
     /// The messages on their way between two processes.
-    pub fn letters(&self, (_, right): Root, from: usize, to: usize) -> &[Letter] {
-        let content = self.tables.rights.get(right)[channel(self.model.n(), from, to)];
-        self.tables.channels.get(content)
+    pub fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter] {
+        let node = self.tables.nodes.get(root[to]);
+        self.tables.channels.get(node[1 + from - usize::from(from > to)])
     }
 
     /// Goes on until everything has been seen, a promise is broken or a limit is reached.
@@ -362,11 +357,6 @@ impl<F: Subject> Search<F> {
         let limits = Limits { memory: usize::MAX, depth: None, time: None, states: Some(most) };
         again.run(&limits, &mut |_| {});
         again.graph.filter(|_| again.stopped.is_none()).map(|graph| graph.doomed())
-    }
-
-    /// How many states have been expanded.
-    pub fn expanded(&self) -> usize {
-        self.next
     }
 
     fn over(&self, limits: &Limits) -> Option<Stopped> {
@@ -439,14 +429,22 @@ impl<F: Subject> Search<F> {
     }
 
     fn merge(&mut self, nth: usize, part: Part) {
+        let width = self.model.n() + 1;
         let worker = &mut self.workers[nth];
         let numbers = self.tables.absorb(worker, self.model.fifo);
         self.transitions += part.transitions;
         let fresh: Vec<u32> = {
             let states = &mut self.states;
-            part.fresh
-                .into_iter()
-                .map(|Fresh { root, parent, action }| states.intern(numbers.root(root), parent, action))
+            let mut roots = part.roots;
+            let fresh = part.fresh.into_iter().zip(roots.chunks_exact_mut(width));
+            fresh
+                .map(|(Fresh { hash, parent, action }, root)| {
+                    let hash = hash.unwrap_or_else(|| {
+                        numbers.root(root);
+                        hash_words(root)
+                    });
+                    states.intern(hash, root, parent, action)
+                })
                 .collect()
         };
         if let (Some(reduction), Some(facts)) = (&mut self.reduction, &worker.facts) {
@@ -485,8 +483,8 @@ impl<F: Subject> Search<F> {
     /// Whether the application of a process waits for its turn in a state.
     #[must_use]
     pub fn is_waiting(&self, state: u32, place: usize) -> bool {
-        let (left, _) = self.states.root(state);
-        self.tables.metas[self.tables.lefts.get(left)[place] as usize].is_waiting
+        let node = self.states.root(state)[place];
+        self.tables.metas[self.tables.nodes.get(node)[0] as usize].is_waiting
     }
 }
 
@@ -503,6 +501,7 @@ struct Shared<'a, F: Subject> {
 impl<F: Subject> Shared<'_, F> {
     fn work(&self, worker: &mut Worker<F>, range: core::ops::Range<u32>) -> Part {
         let mut part = Part::default();
+        let width = self.model.n() + 1;
         let mut expansion = Expansion::default();
         for state in range {
             let root = self.states.root(state);
@@ -517,7 +516,8 @@ impl<F: Subject> Shared<'_, F> {
                 part.violation = part.violation.or(Some((state, None, expansion.stuck)));
             }
             part.transitions += expansion.transitions.len() as u64;
-            for (nth, found) in &expansion.transitions {
+            for ((nth, found), root) in expansion.transitions.iter().zip(expansion.roots.chunks_exact(width))
+            {
                 if found.broken > 0 {
                     part.violation = part.violation.or(Some((state, Some(*nth), found.broken)));
                     if self.is_going_on {
@@ -525,11 +525,12 @@ impl<F: Subject> Shared<'_, F> {
                         continue;
                     }
                 }
-                let known = ((found.root.0 | found.root.1) & LOCAL == 0)
-                    .then(|| self.states.find(found.root))
-                    .flatten();
+                let is_local = root.iter().fold(0, |all, id| all | id) & LOCAL != 0;
+                let hash = (!is_local).then(|| hash_words(root));
+                let known = hash.and_then(|hash| self.states.find(hash, root));
                 if known.is_none() {
-                    part.fresh.push(Fresh { root: found.root, parent: state, action: *nth });
+                    part.fresh.push(Fresh { hash, parent: state, action: *nth });
+                    part.roots.extend_from_slice(root);
                 }
                 if self.keeps_edges {
                     let to = known.unwrap_or(LOCAL | (part.fresh.len() as u32).saturating_sub(1));

@@ -22,8 +22,8 @@ use crate::normal::Normaliser;
 use crate::reduce::Facts;
 use crate::subject::Subject;
 
-/// A global state: the number of its cells and world, and the number of its channels.
-pub type Root = (u32, u32);
+/// A global state: the number of the node of each process, and the number of the world.
+pub type Root = Vec<u32>;
 
 /// Everything that states are made of, stored once.
 pub struct Tables<F: Subject> {
@@ -33,10 +33,8 @@ pub struct Tables<F: Subject> {
     pub channels: Interner<Box<[Letter]>>,
     pub worlds: Interner<World<F::Ledger>>,
     pub timers: Interner<<ProtocolOf<F> as Protocol>::Timer>,
-    /// The cells of all processes, and the world.
-    pub lefts: Tuples,
-    /// The channels, by sender and receiver.
-    pub rights: Tuples,
+    /// A process together with what is on its way to it: its cell, and its incoming channels by sender.
+    pub nodes: Tuples,
 }
 
 /// What is asked of a cell again and again.
@@ -44,7 +42,6 @@ pub struct Tables<F: Subject> {
 pub struct Meta {
     pub is_up: bool,
     pub is_waiting: bool,
-    pub is_inside: bool,
     pub life: Incarnation,
     /// Of each thing that the application may ask: whether it does at last, and whether it is a cancel.
     pub asks: Box<[(bool, bool)]>,
@@ -65,8 +62,7 @@ impl<F: Subject> Tables<F> {
             channels: Interner::default(),
             worlds: Interner::default(),
             timers: Interner::default(),
-            lefts: Tuples::new(n + 1),
-            rights: Tuples::new((n * (n - 1)).max(1)),
+            nodes: Tuples::new(n),
         }
     }
 
@@ -80,13 +76,16 @@ impl<F: Subject> Tables<F> {
 
     /// The number of the very first state, in which nobody has been started.
     pub fn first(&mut self, cells: Vec<CellOf<F>>, world: World<F::Ledger>) -> Root {
-        let mut left: Vec<_> =
-            cells.into_iter().map(|cell| self.put_cell(Fixed.hash_one(&cell), cell)).collect();
-        left.push(self.worlds.intern(Fixed.hash_one(&world), world).0);
         let empty: Box<[Letter]> = Box::new([]);
         let (content, _) = self.channels.intern(Fixed.hash_one(&empty), empty);
-        let right = vec![content; self.rights.width()];
-        (self.lefts.intern(hash_words(&left), &left), self.rights.intern(hash_words(&right), &right))
+        let mut root: Vec<_> = Vec::new();
+        for cell in cells {
+            let mut node = vec![content; self.nodes.width()];
+            node[0] = self.put_cell(Fixed.hash_one(&cell), cell);
+            root.push(self.nodes.intern(hash_words(&node), &node));
+        }
+        root.push(self.worlds.intern(Fixed.hash_one(&world), world).0);
+        root
     }
 
     /// Takes over what a worker has met for the first time, in its order.
@@ -115,27 +114,19 @@ impl<F: Subject> Tables<F> {
                 self.channels.intern(Fixed.hash_one(&letters), letters).0
             })
             .collect();
-        let mut tuple = Vec::new();
-        let n = local.lefts.width() - 1;
-        let lefts = (0..local.lefts.len() as u32).map(|id| {
-            tuple.clear();
-            let old = local.lefts.get(id);
-            tuple.extend(old[..n].iter().map(|cell| translate(&cells, *cell)));
-            tuple.push(translate(&worlds, old[n]));
-            self.lefts.intern(hash_words(&tuple), &tuple)
+        let mut node = Vec::new();
+        let nodes = (0..local.nodes.len() as u32).map(|id| {
+            node.clear();
+            let [cell, incoming @ ..] = local.nodes.get(id) else { unreachable!("a node has a cell") };
+            node.push(translate(&cells, *cell));
+            node.extend(incoming.iter().map(|content| translate(&channels, *content)));
+            self.nodes.intern(hash_words(&node), &node)
         });
-        let lefts = lefts.collect();
-        let rights = (0..local.rights.len() as u32).map(|id| {
-            tuple.clear();
-            tuple.extend(local.rights.get(id).iter().map(|content| translate(&channels, *content)));
-            self.rights.intern(hash_words(&tuple), &tuple)
-        });
-        let rights = rights.collect();
-        local.lefts.clear();
-        local.rights.clear();
+        let nodes = nodes.collect();
+        local.nodes.clear();
         worker.passing.clear();
         worker.passing_records.clear();
-        Renumbered { lefts, rights, messages, timers }
+        Renumbered { nodes, worlds, messages, timers }
     }
 
     /// Bytes of all tables.
@@ -148,8 +139,7 @@ impl<F: Subject> Tables<F> {
             + self.channels.bytes()
             + letters
             + self.worlds.bytes()
-            + self.lefts.bytes()
-            + self.rights.bytes()
+            + self.nodes.bytes()
     }
 }
 
@@ -158,7 +148,6 @@ impl Meta {
         Self {
             is_up: cell.state.is_some(),
             is_waiting: cell.state.is_some() && F::is_waiting(&cell.app),
-            is_inside: cell.state.is_some() && F::is_inside(&cell.app),
             life: cell.life,
             asks: asks::<F>(cell).iter().map(|ask| (ask.is_fair, ask.is_cancel)).collect(),
             timers: cell.timers.iter().map(|armed| (armed.min, armed.max)).collect(),
@@ -169,10 +158,10 @@ impl Meta {
     }
 }
 
-/// The place of a channel in a tuple of channels.
+/// The place of a channel among all channels: those to the same receiver stand together.
 #[inline(always)]
 pub fn channel(n: usize, from: usize, to: usize) -> usize {
-    from * (n - 1) + to - usize::from(to > from)
+    to * (n - 1) + from - usize::from(from > to)
 }
 
 /// A promise that was broken.
@@ -187,7 +176,6 @@ pub struct Broken {
 /// Something that may happen in a state, and what comes of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Transition {
-    pub root: Root,
     pub task: Task,
     /// The number, among the worker's, of what it breaks; 0 if nothing.
     pub broken: u32,
@@ -198,16 +186,21 @@ pub struct Transition {
 /// The numbers that the tables gave to what a worker had numbered, by kind.
 #[derive(Default)]
 pub struct Renumbered {
-    lefts: Vec<u32>,
-    rights: Vec<u32>,
+    nodes: Vec<u32>,
+    worlds: Vec<u32>,
     messages: Vec<u32>,
     timers: Vec<u32>,
 }
 
 impl Renumbered {
+    /// Puts the numbers of the tables into a state.
     #[inline(always)]
-    pub fn root(&self, (left, right): Root) -> Root {
-        (translate(&self.lefts, left), translate(&self.rights, right))
+    pub fn root(&self, root: &mut [u32]) {
+        let (world, nodes) = root.split_last_mut().expect("the world comes last");
+        *world = translate(&self.worlds, *world);
+        for node in nodes {
+            *node = translate(&self.nodes, *node);
+        }
     }
 
     pub fn message(&self, id: u32) -> u32 {
@@ -330,11 +323,16 @@ pub struct Worker<F: Subject> {
     pub unpromised: BTreeMap<&'static str, String>,
     /// The most entries by others that a known request had to see.
     pub overtaking: u64,
+    /// The present state, the cells and world in it, and its channels.
+    present: Vec<u32>,
     left: Vec<u32>,
     right: Vec<u32>,
+    /// The state that is being put together, in the same way.
+    next: Vec<u32>,
     pub(crate) next_left: Vec<u32>,
     pub(crate) next_right: Vec<u32>,
     pub(crate) letters: Vec<Letter>,
+    node: Vec<u32>,
     actions: Vec<Action>,
     /// What the last step sent: from, to, the message, and whether its receiver is down.
     pub sent: Vec<(usize, usize, u32, bool)>,
@@ -347,8 +345,23 @@ pub struct Worker<F: Subject> {
 pub struct Expansion {
     /// By the number of the action.
     pub transitions: Vec<(u16, Transition)>,
+    /// Where they lead, one state after the other.
+    pub roots: Vec<u32>,
     /// The number of what is broken because nothing moves any more; 0 if nothing.
     pub stuck: u32,
+}
+
+impl Expansion {
+    fn clear(&mut self) {
+        self.transitions.clear();
+        self.roots.clear();
+        self.stuck = 0;
+    }
+
+    fn push(&mut self, nth: u16, transition: Transition, root: &[u32]) {
+        self.transitions.push((nth, transition));
+        self.roots.extend_from_slice(root);
+    }
 }
 
 impl<F: Subject> Worker<F> {
@@ -366,11 +379,14 @@ impl<F: Subject> Worker<F> {
             broken: Vec::new(),
             unpromised: BTreeMap::new(),
             overtaking: 0,
+            present: Vec::new(),
             left: Vec::new(),
             right: Vec::new(),
+            next: Vec::new(),
             next_left: Vec::new(),
             next_right: Vec::new(),
             letters: Vec::new(),
+            node: Vec::new(),
             actions: Vec::new(),
             sent: Vec::new(),
             facts: None,
@@ -378,35 +394,40 @@ impl<F: Subject> Worker<F> {
     }
 
     /// Everything that may happen in a state, and what comes of it.
-    pub fn expand(&mut self, base: &Tables<F>, model: &Model<F>, root: Root, out: &mut Expansion) {
+    pub fn expand(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32], out: &mut Expansion) {
         self.visit(base, model, root);
-        out.transitions.clear();
+        out.clear();
         out.stuck = if self.is_quiet(base, model) { self.stuck(base) } else { 0 };
         let actions = core::mem::take(&mut self.actions);
         for (nth, action) in (0..).zip(&actions) {
-            let transition = self.follow(base, model, root, *action);
-            out.transitions.push((nth, transition));
+            let transition = self.follow(base, model, *action);
+            out.push(nth, transition, &self.next);
         }
         self.actions = actions;
     }
 
+    /// Where the last action led.
+    pub fn next(&self) -> &[u32] {
+        &self.next
+    }
+
     /// A process handles its start, before the search begins.
-    pub fn start(&mut self, base: &Tables<F>, model: &Model<F>, root: Root, place: u8) -> Root {
+    pub fn start(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32], place: u8) {
         self.visit(base, model, root);
         self.sent.clear();
         self.next_left.clone_from(&self.left);
         self.next_right.clone_from(&self.right);
         self.step(base, model, place, Cause::Start, (0, 0), Cost::Nothing);
-        self.arrive(base, root)
+        self.arrive(base);
     }
 
     /// The same state with its numbers moved down.
-    pub fn normal(&mut self, base: &Tables<F>, model: &Model<F>, root: Root) -> Root {
+    pub fn normal(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32]) {
         self.visit(base, model, root);
         self.next_left.clone_from(&self.left);
         self.next_right.clone_from(&self.right);
         self.normalise(base, model);
-        self.arrive(base, root)
+        self.arrive(base);
     }
 
     /// Only what may happen at one process, if no property can tell and it leads to a state not seen before. Says whether
@@ -415,22 +436,20 @@ impl<F: Subject> Worker<F> {
         &mut self,
         base: &Tables<F>,
         model: &Model<F>,
-        root: Root,
         place: usize,
-        is_new: impl Fn(Root) -> bool,
+        is_new: impl Fn(&[u32]) -> bool,
         out: &mut Expansion,
     ) -> bool {
-        out.transitions.clear();
-        out.stuck = 0;
+        out.clear();
         let actions = core::mem::take(&mut self.actions);
         let own = (0..).zip(&actions).filter(|(_, action)| action.process() == Some(place));
         let mut leads_on = false;
         let mut is_hidden = true;
         for (nth, action) in own {
-            let transition = self.follow(base, model, root, *action);
+            let transition = self.follow(base, model, *action);
             is_hidden &= !transition.is_visible && transition.broken == 0;
-            leads_on |= is_new(transition.root);
-            out.transitions.push((nth, transition));
+            leads_on |= is_new(&self.next);
+            out.push(nth, transition, &self.next);
             if !is_hidden {
                 break;
             }
@@ -458,11 +477,18 @@ impl<F: Subject> Worker<F> {
     }
 
     /// Makes a state the present one, and lists what may happen in it.
-    pub fn visit(&mut self, base: &Tables<F>, model: &Model<F>, (left, right): Root) {
+    pub fn visit(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32]) {
+        self.present.clear();
+        self.present.extend_from_slice(root);
         self.left.clear();
-        self.left.extend_from_slice(base.lefts.get(left));
         self.right.clear();
-        self.right.extend_from_slice(base.rights.get(right));
+        let (world, nodes) = root.split_last().expect("the world comes last");
+        for node in nodes {
+            let node = base.nodes.get(*node);
+            self.left.push(node[0]);
+            self.right.extend_from_slice(&node[1..]);
+        }
+        self.left.push(*world);
         self.list(base, model);
     }
 
@@ -607,7 +633,7 @@ impl<F: Subject> Worker<F> {
     }
 
     /// What comes of an action in the present state.
-    pub fn follow(&mut self, base: &Tables<F>, model: &Model<F>, root: Root, action: Action) -> Transition {
+    pub fn follow(&mut self, base: &Tables<F>, model: &Model<F>, action: Action) -> Transition {
         let n = model.n();
         self.sent.clear();
         self.next_left.clone_from(&self.left);
@@ -681,32 +707,31 @@ impl<F: Subject> Worker<F> {
         if model.normalise {
             self.normalise(base, model);
         }
-        Transition { root: self.arrive(base, root), task, broken, is_visible }
+        self.arrive(base);
+        Transition { task, broken, is_visible }
     }
 
-    /// The number of the state that has been put together.
+    /// Numbers the state that has been put together.
     #[inline]
-    fn arrive(&mut self, base: &Tables<F>, (left, right): Root) -> Root {
-        let left = if self.next_left == self.left { left } else { self.left_id(base) };
-        let right = if self.next_right == self.right { right } else { self.right_id(base) };
-        (left, right)
-    }
-
-    #[inline]
-    fn left_id(&mut self, base: &Tables<F>) -> u32 {
-        let hash = hash_words(&self.next_left);
-        match base.lefts.find(hash, &self.next_left) {
-            Some(id) => id,
-            None => LOCAL | self.local.lefts.intern(hash, &self.next_left),
-        }
-    }
-
-    #[inline]
-    fn right_id(&mut self, base: &Tables<F>) -> u32 {
-        let hash = hash_words(&self.next_right);
-        match base.rights.find(hash, &self.next_right) {
-            Some(id) => id,
-            None => LOCAL | self.local.rights.intern(hash, &self.next_right),
+    fn arrive(&mut self, base: &Tables<F>) {
+        self.next.clone_from(&self.present);
+        let n = self.next.len() - 1;
+        self.next[n] = self.next_left[n];
+        for place in 0..n {
+            let incoming = place * (n - 1)..(place + 1) * (n - 1);
+            if self.next_left[place] == self.left[place]
+                && self.next_right[incoming.clone()] == self.right[incoming.clone()]
+            {
+                continue;
+            }
+            self.node.clear();
+            self.node.push(self.next_left[place]);
+            self.node.extend_from_slice(&self.next_right[incoming]);
+            let hash = hash_words(&self.node);
+            self.next[place] = match base.nodes.find(hash, &self.node) {
+                Some(id) => id,
+                None => LOCAL | self.local.nodes.intern(hash, &self.node),
+            };
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use conclave_algorithms::{About, Channels, Family, Mutant, Synchrony, Trigger, registry};
+use conclave_algorithms::{About, Channels, Family, Mutant, Synchrony, registry};
 use conclave_check::{Budgets, CheckError, Counterexample, Entries, Limits, Options, Report, Stopped, check};
 use conclave_core::{Members, NodeId};
 use conclave_sim::{Played, play};
@@ -29,9 +29,9 @@ pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
     };
     check_starters(args.start.as_ref(), &Members::listed(setup.nodes.clone()))?;
     let lead = led.map_or_else(Vec::new, |led| led.commands);
-    let options = Options { lead, ..options(args, mutant)? };
+    let attempts = attempts(args, mutant, &lead)?;
     args.output.check_with(args.script.as_deref())?;
-    Job { args, about, setup, options }.run()
+    Job { args, about, setup }.run(&attempts)
 }
 
 fn about(named: Option<&str>, led: Option<&Led>) -> Result<&'static About, Failure> {
@@ -121,8 +121,6 @@ fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
         format!("--order belongs to mutual exclusion, and {name} is not of that kind")
     } else if is_election && args.entries == Some(Entries::Forever) {
         "an election that is called for ever never ends; give --entries a number".into()
-    } else if !is_election && args.start.is_some() {
-        format!("--start belongs to elections, and {name} is not of that kind")
     } else if !relies_on_time && args.ticks.is_some() {
         format!("--ticks is for algorithms that rely on time, and {name} does not")
     } else if !relies_on_time && args.untimed {
@@ -141,25 +139,33 @@ fn check_starters(starters: Option<&Ids>, members: &Members) -> Result<(), Failu
     }
 }
 
-fn options(args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Options, Failure> {
-    let budgets = budgets(args, mutant)?;
-    let needs_order = mutant.is_some_and(|mutant| matches!(mutant.breaks.get(..3), Some("ME4" | "ME5")));
+/// The searches to make, one after the other until one breaks something: one, or those that refute a broken twin.
+fn attempts(args: &CheckArgs, mutant: Option<&Mutant>, lead: &[Command]) -> Result<Vec<Options>, Failure> {
     let safety = args.safety || args.verify_reduction;
     if args.order && safety && !args.no_reduction {
         let sentence = "--order cannot be judged when steps are left out that commute";
         return Err(Failure::new(sentence).hint("leave out --safety, or add --no-reduction"));
     }
-    let order = args.order || needs_order;
+    let usual = mutant.map_or_else(|| vec![Options::default()], conclave_check::attempts);
+    // Whoever says how often everyone asks wants one search only.
+    let most = if args.entries.is_some() { 1 } else { usual.len() };
+    usual.into_iter().take(most).map(|usual| options(args, usual, lead)).collect()
+}
+
+/// What was asked for, and the rest as usual.
+fn options(args: &CheckArgs, usual: Options, lead: &[Command]) -> Result<Options, Failure> {
+    let safety = args.safety || args.verify_reduction;
+    let order = args.order || usual.order;
     Ok(Options {
-        entries: args.entries.unwrap_or(Entries::Times(1)),
+        entries: args.entries.unwrap_or(usual.entries),
         starters: args.start.as_ref().map(|Ids(ids)| ids.clone()),
-        budgets,
+        budgets: budgets(args, usual.budgets)?,
         detector: !args.no_detector,
         order,
         liveness: !safety,
         reduce: safety && !args.no_reduction && !order,
         untimed: args.untimed,
-        ticks: args.ticks.unwrap_or(1),
+        ticks: args.ticks.unwrap_or(usual.ticks),
         threads: args.threads.unwrap_or_else(cores),
         limits: Limits {
             memory: args.memory.unwrap_or_else(three_quarters),
@@ -167,32 +173,30 @@ fn options(args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Options, Failure
             time: args.time,
             states: None,
         },
-        lead: Vec::new(),
+        lead: lead.to_vec(),
     })
 }
 
-/// What may go wrong: what was asked for, and what it takes to see a broken twin break something.
-fn budgets(args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Budgets, Failure> {
-    let trigger = mutant.map(|mutant| mutant.trigger);
-    let needs = |what: Trigger| u8::from(trigger == Some(what));
+fn budgets(args: &CheckArgs, usual: Budgets) -> Result<Budgets, Failure> {
     let budgets = Budgets {
-        crashes: args.crashes.unwrap_or(needs(Trigger::Crash)),
-        restarts: args.restarts.unwrap_or(0),
+        crashes: args.crashes.unwrap_or(usual.crashes),
+        restarts: args.restarts.unwrap_or(usual.restarts),
         amnesia: args.amnesia,
-        drops: args.drops.unwrap_or(0),
-        duplicates: args.duplicates.unwrap_or(0),
-        suspicions: args.suspicions.unwrap_or(needs(Trigger::Suspicion)),
-        cancels: args.cancels.unwrap_or(0),
+        drops: args.drops.unwrap_or(usual.drops),
+        duplicates: args.duplicates.unwrap_or(usual.duplicates),
+        suspicions: args.suspicions.unwrap_or(usual.suspicions),
+        cancels: args.cancels.unwrap_or(usual.cancels),
     };
-    let why = match budgets {
-        Budgets { crashes: 0, restarts: 1.., .. } => {
-            "nobody restarts who has not crashed: --restarts needs --crashes"
-        }
-        Budgets { restarts: 0, amnesia: true, .. } => "--amnesia is about who restarts: it needs --restarts",
-        Budgets { crashes: 0, .. } if args.no_detector => {
-            "--no-detector is about who crashes: it needs --crashes"
-        }
-        _ => return Ok(budgets),
+    // A recorded run may have crashes in it.
+    let may_crash = budgets.crashes > 0 || args.from.is_some();
+    let why = if !may_crash && budgets.restarts > 0 {
+        "nobody restarts who has not crashed: --restarts needs --crashes"
+    } else if budgets.restarts == 0 && budgets.amnesia {
+        "--amnesia is about who restarts: it needs --restarts"
+    } else if !may_crash && args.no_detector {
+        "--no-detector is about who crashes: it needs --crashes"
+    } else {
+        return Ok(budgets);
     };
     Err(Failure::new(why))
 }
@@ -217,14 +221,13 @@ struct Job<'a> {
     args: &'a CheckArgs,
     about: &'static About,
     setup: Setup,
-    options: Options,
 }
 
 impl Job<'_> {
-    fn run(&self) -> Result<Verdict, Failure> {
-        let mut report = self.search(&self.options)?;
+    fn run(&self, attempts: &[Options]) -> Result<Verdict, Failure> {
+        let (options, mut report) = self.first_telling(attempts)?;
         let full = match self.args.verify_reduction {
-            true => Some(self.search(&Options { reduce: false, ..self.options.clone() })?),
+            true => Some(self.search(&Options { reduce: false, ..options.clone() })?),
             false => None,
         };
         let replayed = report.counterexample.as_mut().map(Replayed::of);
@@ -233,10 +236,23 @@ impl Job<'_> {
         if self.args.output.json {
             output::show_json(&json(&report, replayed.as_ref(), compared.as_ref()))?;
         } else {
-            output::show(&self.page(&report, replayed.as_ref(), compared.as_ref()))?;
+            let searched = Searched { about: self.about, setup: &self.setup, options, report: &report };
+            output::show(&self.page(&searched, replayed.as_ref(), compared.as_ref()))?;
         }
         let agrees = compared.is_none_or(|compared| compared.agrees());
         Ok(Verdict::of(agrees && report.all_held() && report.incomplete != Some(Stopped::Memory)))
+    }
+
+    /// The first search that breaks something or does not come to its end, or else the last.
+    fn first_telling<'a>(&self, attempts: &'a [Options]) -> Result<(&'a Options, Report), Failure> {
+        let (last, others) = attempts.split_last().expect("there is something to search");
+        for options in others {
+            let report = self.search(options)?;
+            if !report.complete {
+                return Ok((options, report));
+            }
+        }
+        Ok((last, self.search(last)?))
     }
 
     fn search(&self, options: &Options) -> Result<Report, Failure> {
@@ -277,13 +293,17 @@ impl Job<'_> {
         if wanted { "  nothing was written: there is no counterexample\n" } else { "" }
     }
 
-    fn page(&self, report: &Report, replayed: Option<&Replayed>, compared: Option<&Compared>) -> String {
-        let searched = Searched { about: self.about, setup: &self.setup, options: &self.options, report };
+    fn page(
+        &self,
+        searched: &Searched<'_>,
+        replayed: Option<&Replayed>,
+        compared: Option<&Compared>,
+    ) -> String {
         let mut page = searched.text();
         if let Some(compared) = compared {
             page += &compared.text();
         }
-        let (Some(found), Some(replayed)) = (&report.counterexample, replayed) else {
+        let (Some(found), Some(replayed)) = (&searched.report.counterexample, replayed) else {
             return page + &searched.verdict() + self.unwritten();
         };
         page += &searched.broken(found);

@@ -102,7 +102,8 @@ fn mutant_table(chosen: &[&'static About]) -> String {
     }
     let mut table = table(&["algorithm", "mutant", "breaks", "nodes", "change"], 1);
     for (algorithm, mutant) in mutants(chosen) {
-        table.add_row([algorithm, mutant.name, mutant.breaks, &mutant.nodes.to_string(), mutant.change]);
+        let change = format!("{}{}", mutant.change, needs(mutant.trigger));
+        table.add_row([algorithm, mutant.name, mutant.breaks, &mutant.nodes.to_string(), &change]);
     }
     format!("{}\n", table.trim_fmt())
 }
@@ -142,14 +143,20 @@ fn details(about: &About) -> String {
 fn twins(about: &About) -> String {
     let lines = about.mutants.iter().map(|mutant| {
         let Mutant { name, breaks, nodes, change, trigger } = mutant;
-        let needs = match trigger {
-            Trigger::Schedule => "",
-            Trigger::Crash => " (seen after a crash)",
-            Trigger::Suspicion => " (seen under wrong suspicions)",
-        };
-        indented(&format!("  {name:<22} {breaks:<9} -n {nodes:<3} "), &format!("{change}{needs}"))
+        let change = format!("{change}{}", needs(*trigger));
+        indented(&format!("  {name:<22} {breaks:<9} -n {nodes:<3} "), &change)
     });
     lines.collect()
+}
+
+/// What it takes to see a twin break something, beyond the right order of messages.
+fn needs(trigger: Trigger) -> &'static str {
+    match trigger {
+        Trigger::Schedule => "",
+        Trigger::Crash => " (seen after a crash)",
+        Trigger::Suspicion => " (seen under wrong suspicions)",
+        Trigger::Forever => " (seen by a checker, where everyone asks for ever)",
+    }
 }
 
 fn setting_lines(setting: &Setting) -> String {
@@ -193,6 +200,7 @@ fn json(about: &About) -> Value {
         "settings": about.every_setting().map(setting_json).collect::<Vec<_>>(),
         "mutants": about.mutants.iter().map(|mutant| json!({
             "name": mutant.name, "breaks": mutant.breaks, "nodes": mutant.nodes, "change": mutant.change,
+            "trigger": mutant.trigger.name(),
         })).collect::<Vec<_>>(),
     })
 }
@@ -220,5 +228,6 @@ fn mutant_json((algorithm, mutant): (&str, &Mutant)) -> Value {
         "breaks": mutant.breaks,
         "nodes": mutant.nodes,
         "change": mutant.change,
+        "trigger": mutant.trigger.name(),
     })
 }

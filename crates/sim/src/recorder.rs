@@ -18,6 +18,8 @@ pub struct Recorder<P: Protocol> {
     input: u32,
     /// The entry of the delivery that comes before the next input.
     delivery: Option<u32>,
+    /// Who is no longer in its first life.
+    lives: BTreeMap<NodeId, Incarnation>,
 }
 
 #[derive(Clone, Debug)]
@@ -35,8 +37,9 @@ enum Raw<P: Protocol> {
     Start,
     Request(P::Request),
     Timer(P::Timer),
-    Suspect(NodeId),
-    Trust(NodeId),
+    /// With the life that is meant, unless it is the present one.
+    Suspect(NodeId, Option<u32>),
+    Trust(NodeId, Option<u32>),
     Send {
         to: u32,
         message: P::Message,
@@ -62,13 +65,19 @@ impl<P: Protocol> Recorder<P> {
     /// Of a run in which nothing has happened.
     #[must_use]
     pub fn new() -> Self {
-        Self { entries: Vec::new(), sends: Vec::new(), input: NONE, delivery: None }
+        Self { entries: Vec::new(), sends: Vec::new(), input: NONE, delivery: None, lives: BTreeMap::new() }
     }
 
     fn add(&mut self, at: &Moment, process: usize, cause: u32, what: Raw<P>) -> u32 {
         let id = self.entries.len() as u32;
         self.entries.push(Entry { time: at.time, process: process as u32, cause, phase: None, what });
         id
+    }
+
+    /// The life that a failure detector speaks of; nothing if the peer is still in it.
+    fn unless_present(&self, peer: NodeId, life: Incarnation) -> Option<u32> {
+        let present = self.lives.get(&peer).copied().unwrap_or(Incarnation::FIRST);
+        (life != present).then_some(life.0)
     }
 
     fn sent(&mut self, slot: u32, entry: u32) {
@@ -97,8 +106,8 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
             }
             Input::Expire(timer) => Raw::Timer(timer.clone()),
             Input::Request(request) => Raw::Request(request.clone()),
-            Input::PeerDown { peer, .. } => Raw::Suspect(*peer),
-            Input::PeerUp { peer, .. } => Raw::Trust(*peer),
+            Input::PeerDown { peer, life } => Raw::Suspect(*peer, self.unless_present(*peer, *life)),
+            Input::PeerUp { peer, life } => Raw::Trust(*peer, self.unless_present(*peer, *life)),
         };
         self.input = self.add(at, process.index(), NONE, what);
     }
@@ -145,6 +154,7 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
     }
 
     fn restart(&mut self, at: &Moment, process: Process, life: Incarnation, durable: bool) {
+        self.lives.insert(process.id, life);
         self.add(at, process.index(), NONE, Raw::Restart(life, durable));
     }
 
@@ -211,8 +221,8 @@ impl Export<'_> {
                 What::Request { request: request.into(), lock }
             }
             Raw::Timer(timer) => What::Timer { timer: timer_word(timer) },
-            Raw::Suspect(peer) => What::Suspect { peer: *peer },
-            Raw::Trust(peer) => What::Trust { peer: *peer },
+            Raw::Suspect(peer, life) => What::Suspect { peer: *peer, life: *life },
+            Raw::Trust(peer, life) => What::Trust { peer: *peer, life: *life },
             Raw::Send { to, message } => {
                 let nth = self.nth.entry((entry.process, *to)).or_insert(0);
                 *nth += 1;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use conclave_algorithms::family::{EventOf, Family, MessageOf, timer_word};
 use conclave_algorithms::{Ending, Judge};
 use conclave_core::{
-    After, Counter, Floors, Input, Members, Message, Moment, NodeId, Observer, Process, Protocol, Timing,
-    Transit,
+    After, Counter, Floors, Incarnation, Input, Members, Message, Moment, NodeId, Observer, Process,
+    Protocol, Timing, Transit,
 };
 use conclave_trace::{Carry, Command, Which};
 
@@ -212,16 +212,25 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
                 self.world.join(index, &mut self.hand, &mut self.watch);
                 Ok(())
             }
-            Command::Suspect { process, peer } => {
-                let (index, life) = (self.up(*process)?, self.world.life(self.find(*peer)?));
+            Command::Suspect { process, peer, life } => {
+                let (index, life) = (self.up(*process)?, self.life(*peer, *life)?);
                 self.input(index, Input::PeerDown { peer: *peer, life });
                 Ok(())
             }
-            Command::Trust { process, peer } => {
-                let (index, life) = (self.up(*process)?, self.world.life(self.find(*peer)?));
+            Command::Trust { process, peer, life } => {
+                let (index, life) = (self.up(*process)?, self.life(*peer, *life)?);
                 self.input(index, Input::PeerUp { peer: *peer, life });
                 Ok(())
             }
+        }
+    }
+
+    /// The life of a peer that a failure detector speaks of: the present one, or an earlier one that is named.
+    fn life(&self, peer: NodeId, named: Option<Incarnation>) -> Result<Incarnation, String> {
+        let present = self.world.life(self.find(peer)?);
+        match named {
+            Some(life) if life > present => Err(format!("{peer} is in {present} and has not begun {life}")),
+            named => Ok(named.unwrap_or(present)),
         }
     }
 

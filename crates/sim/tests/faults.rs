@@ -191,7 +191,7 @@ fn the_end_of_a_life_is_known_before_the_next_one_speaks() {
         for process in [1, 3] {
             let told = place(&|r| {
                 r.process.is_some_and(|p| p.0 == process)
-                    && matches!(r.what, What::Suspect { peer } if peer.0 == 2)
+                    && matches!(r.what, What::Suspect { peer, .. } if peer.0 == 2)
             });
             assert!(told.expect("everyone is told") < restart, "{detector}: p{process}");
         }

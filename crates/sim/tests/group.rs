@@ -169,7 +169,7 @@ fn the_detector_knows_who_is_there() {
         .records
         .iter()
         .filter_map(|record| match record.what {
-            What::Suspect { peer } => Some((record.time, record.process.expect("somebody").0, peer.0)),
+            What::Suspect { peer, .. } => Some((record.time, record.process.expect("somebody").0, peer.0)),
             _ => None,
         })
         .collect();
@@ -251,11 +251,11 @@ fn every_wrong_suspicion_ends() {
             for record in &trace(&outcome).records {
                 let at = record.process.map_or(0, |process| process.0);
                 match record.what {
-                    What::Suspect { peer } => {
+                    What::Suspect { peer, .. } => {
                         assert_eq!(suspected.insert((at, peer.0), record.time), None);
                         count += 1;
                     }
-                    What::Trust { peer } => {
+                    What::Trust { peer, .. } => {
                         assert!(suspected.remove(&(at, peer.0)).is_some());
                     }
                     _ => {}
@@ -340,6 +340,7 @@ fn scripts_let_processes_in_and_out() {
     assert_eq!(apply("request 5"), Err("p5 has not joined yet".into()));
     assert_eq!(apply("restart 5"), Err("p5 has not joined yet".into()));
     assert_eq!(apply("join 2"), Err("p2 has joined before".into()));
+    assert_eq!(apply("suspect 1 2 life 2"), Err("p2 is in life 1 and has not begun life 2".into()));
     assert_eq!(apply("join 6"), Err("p6 is not one of the processes".into()));
     for line in ["join 5", "request 5", "settle", "release 5", "settle", "leave 5", "settle"] {
         assert_eq!(apply(line), Ok(()), "{line}");

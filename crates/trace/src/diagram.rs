@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_core::{Band, NodeId};
 
 use crate::text::{columns, cut, milliseconds, one_line};
-use crate::words::{band, event_text, is_farewell, named, of_lock, phase_after};
+use crate::words::{band, event_text, is_farewell, named, of_life, of_lock, phase_after};
 use crate::{Record, Trace, What};
 
 /// How a diagram shall look.
@@ -200,8 +200,8 @@ impl<'a> Pen<'a> {
             What::Join => format!("{who} joins"),
             What::Pause => format!("{who} pause"),
             What::Resume => format!("{who} resume"),
-            What::Suspect { peer } => format!("{who} suspects {peer}"),
-            What::Trust { peer } => format!("{who} trusts {peer}"),
+            What::Suspect { peer, life } => format!("{who} suspects {peer}{}", of_life(*life)),
+            What::Trust { peer, life } => format!("{who} trusts {peer}{}", of_life(*life)),
             What::Partition { cut } => format!("network cut {cut}"),
             What::Heal { cut } => format!("cut {cut} mended"),
             What::Reject { peer, why } => format!("{who} rejects {peer}: {why}"),

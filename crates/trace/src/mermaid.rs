@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use conclave_core::{Band, NodeId};
 
 use crate::text::put;
-use crate::words::{band, event_text, named, of_lock, phase_after};
+use crate::words::{band, event_text, named, of_life, of_lock, phase_after};
 use crate::{Record, Trace, What};
 
 /// Up to this many processes everyone gets a lifeline, even those that nothing happens to.
@@ -77,8 +77,8 @@ fn write_record(record: &Record, everyone: &[NodeId], out: &mut String) {
         What::Join => "joins".to_owned(),
         What::Pause => "pause".to_owned(),
         What::Resume => "resume".to_owned(),
-        What::Suspect { peer } => format!("suspects {peer}"),
-        What::Trust { peer } => format!("trusts {peer}"),
+        What::Suspect { peer, life } => format!("suspects {peer}{}", of_life(*life)),
+        What::Trust { peer, life } => format!("trusts {peer}{}", of_life(*life)),
         What::Reject { peer, why } => format!("rejects {peer}: {why}"),
         What::Duplicate(m) => format!("{} to {} duplicated", m.label(), m.to),
         What::Partition { cut } => format!("cut {cut}"),

@@ -135,11 +135,17 @@ pub enum What {
     Suspect {
         /// The peer.
         peer: NodeId,
+        /// Which of its lives; absent if it is the present one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        life: Option<u32>,
     },
     /// The failure detector of the process trusts a peer again.
     Trust {
         /// The peer.
         peer: NodeId,
+        /// Which of its lives; absent if it is the present one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        life: Option<u32>,
     },
     /// The network was cut.
     Partition {

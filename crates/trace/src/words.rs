@@ -26,8 +26,8 @@ pub fn describe(record: &Record) -> String {
         What::Join => format!("{who} joins"),
         What::Pause => format!("{who} stands still"),
         What::Resume => format!("{who} goes on"),
-        What::Suspect { peer } => format!("{who} suspects {peer}"),
-        What::Trust { peer } => format!("{who} trusts {peer}"),
+        What::Suspect { peer, life } => format!("{who} suspects {peer}{}", of_life(*life)),
+        What::Trust { peer, life } => format!("{who} trusts {peer}{}", of_life(*life)),
         What::Partition { cut } => format!("the network is cut: {cut}"),
         What::Heal { cut } => format!("the cut is mended: {cut}"),
         What::Reject { peer, why } => format!("{who} rejects what {peer} sent: {why}"),
@@ -44,6 +44,11 @@ pub(crate) fn event_text(event: &str, fence: &str) -> String {
 /// The lock that something is about; the first goes without saying.
 pub(crate) fn of_lock(lock: usize) -> String {
     if lock == 0 { String::new() } else { format!(" (lock {lock})") }
+}
+
+/// The life of a peer that is meant; the present one goes without saying.
+pub(crate) fn of_life(life: Option<u32>) -> String {
+    life.map_or_else(String::new, |life| format!(", life {life}"))
 }
 
 /// Whether its process has left the group with this record, and does nothing any more.
@@ -68,7 +73,9 @@ pub(crate) fn phase_after(record: &Record) -> Option<&str> {
 pub(crate) fn named(record: &Record) -> impl Iterator<Item = NodeId> {
     let others = match &record.what {
         What::Send(m) | What::Deliver(m) | What::Drop(m) | What::Duplicate(m) => [Some(m.from), Some(m.to)],
-        What::Suspect { peer } | What::Trust { peer } | What::Reject { peer, .. } => [Some(*peer), None],
+        What::Suspect { peer, .. } | What::Trust { peer, .. } | What::Reject { peer, .. } => {
+            [Some(*peer), None]
+        }
         _ => [None, None],
     };
     record.process.into_iter().chain(others.into_iter().flatten())

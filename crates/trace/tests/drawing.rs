@@ -211,7 +211,7 @@ fn small_and_odd_traces() {
     let send = back.send(at, 2, "Request{1}");
     back.deliver(send, 100);
     let mut stranger = Run::new("stranger", 1..=2);
-    stranger.input(0, 9, What::Suspect { peer: NodeId(77) });
+    stranger.input(0, 9, What::Suspect { peer: NodeId(77), life: None });
     let mut self_send = Run::new("to itself", 1..=2);
     let at = self_send.acquire(0, 1);
     let send = self_send.send(at, 1, "Echo");

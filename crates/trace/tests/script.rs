@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_core::NodeId;
+use conclave_core::{Incarnation, NodeId};
 use conclave_trace::{Block, Carry, Command, Header, Script, Setup, Which};
 use proptest::prelude::*;
 
@@ -111,6 +111,14 @@ fn mistakes_are_named_with_their_line() {
         ("run x -n 2\ncrash 1 2\n---\n", "line 2: this is written `crash P`: `1 2` does not fit"),
         ("run x -n 2\ncrash 3\n---\n", "line 2: p3 is not one of the processes of the run"),
         ("run x -n 2\nsuspect 1 7\n---\n", "line 2: p7 is not one of the processes of the run"),
+        (
+            "run x -n 2\nsuspect 1 2 life 0\n---\n",
+            "line 2: this is written `suspect P PEER [life N]`: `0` is not the number of a life; they are counted from 1",
+        ),
+        (
+            "run x -n 2\ntrust 1 2 live\n---\n",
+            "line 2: this is written `trust P PEER [life N]`: `live` does not fit",
+        ),
         ("run x -n 2\nrequest 3\njoin 3\n---\n", "line 2: p3 is not one of the processes of the run"),
         ("run x -n 2\njoin 2\n---\n", "line 2: p2 is one of the processes already and cannot join"),
         ("run x -n 2\njoin 3\njoin 3\n---\n", "line 3: p3 is one of the processes already and cannot join"),
@@ -177,6 +185,10 @@ fn setup_and_header_say_the_same() {
 
 const NODES: [u32; 4] = [3, 17, 4, 4_000_000_000];
 
+fn life() -> impl Strategy<Value = Option<Incarnation>> {
+    prop::option::of((1..=u32::MAX).prop_map(Incarnation))
+}
+
 fn node() -> impl Strategy<Value = NodeId> {
     prop::sample::select(NODES.to_vec()).prop_map(NodeId)
 }
@@ -205,8 +217,8 @@ fn command() -> impl Strategy<Value = Command> {
         (node(), word()).prop_map(|(process, timer)| Command::Timer { process, timer }),
         node().prop_map(Command::Crash),
         (node(), any::<bool>()).prop_map(|(process, amnesia)| Command::Restart { process, amnesia }),
-        (node(), node()).prop_map(|(process, peer)| Command::Suspect { process, peer }),
-        (node(), node()).prop_map(|(process, peer)| Command::Trust { process, peer }),
+        (node(), node(), life()).prop_map(|(process, peer, life)| Command::Suspect { process, peer, life }),
+        (node(), node(), life()).prop_map(|(process, peer, life)| Command::Trust { process, peer, life }),
         node().prop_map(Command::Show),
     ]
 }

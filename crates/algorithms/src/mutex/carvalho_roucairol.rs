@@ -99,6 +99,7 @@ enum Broken {
     KeepPermission,
     GiveWhileHolding,
     NoAskAgain,
+    GiveWay,
 }
 
 /// What the processes say to each other.
@@ -294,7 +295,7 @@ impl CarvalhoRoucairol {
     fn maybe_give(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) -> bool {
         let we_go_first = match self.state {
             State::Released => false,
-            State::Wanted { mine } => mine < theirs,
+            State::Wanted { mine } => mine < theirs && !self.gives_way(theirs.process),
             State::Held => self.config.broken != Some(Broken::GiveWhileHolding),
         };
         if we_go_first || !self.permitted.contains(theirs.process) {
@@ -304,12 +305,21 @@ impl CarvalhoRoucairol {
             self.permitted.remove(theirs.process);
         }
         out.send(theirs.process, Msg::Reply { clock: self.clock.tick(), fence: self.fence });
-        if let State::Wanted { mine } = self.state
+        let gives_way = self.gives_way(theirs.process);
+        if let State::Wanted { mine } = &mut self.state
             && self.config.broken != Some(Broken::NoAskAgain)
         {
+            if gives_way {
+                mine.time = self.clock.time();
+            }
             out.send(theirs.process, Msg::Request { time: mine.time, clock: self.clock.time() });
         }
         true
+    }
+
+    /// What a broken twin does: whoever waits lets the other go first, and asks again behind it.
+    fn gives_way(&self, to: NodeId) -> bool {
+        self.config.broken == Some(Broken::GiveWay) && to < self.id
     }
 
     fn become_released(&mut self, out: &mut impl Effects<Self>) {
@@ -356,6 +366,13 @@ impl Algorithm for CarvalhoRoucairol {
                 trigger: Trigger::Schedule,
                 change: "a process that gives a permission away while it waits does not ask for it again",
             },
+            Mutant {
+                name: "give-way",
+                breaks: "ME3",
+                nodes: 2,
+                trigger: Trigger::Forever,
+                change: "who waits gives a permission that a lower id asks for, and asks anew with a later stamp",
+            },
         ],
     };
 
@@ -364,6 +381,7 @@ impl Algorithm for CarvalhoRoucairol {
             broken: settings.mutant().map(|name| match name {
                 "keep-permission" => Broken::KeepPermission,
                 "give-while-holding" => Broken::GiveWhileHolding,
+                "give-way" => Broken::GiveWay,
                 _ => Broken::NoAskAgain,
             }),
         })

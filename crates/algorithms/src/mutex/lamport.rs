@@ -83,6 +83,7 @@ enum Broken {
     OneReply,
     NoTieBreak,
     SilentExit,
+    GiveWay,
 }
 
 /// What the processes say to each other; every message is stamped.
@@ -166,6 +167,7 @@ impl Protocol for Lamport {
                 self.hear(from, time);
                 self.queue.insert(Stamp { time, process: from });
                 self.maybe_reply(Stamp { time, process: from }, out);
+                self.maybe_give_way(from, out);
                 self.maybe_enter(out);
             }
             Input::Receive { from, message: Msg::Reply { time, fence } } => {
@@ -250,6 +252,15 @@ impl Lamport {
             *told = time;
         }
         out.send(theirs.process, Msg::Reply { time, fence: self.fence });
+    }
+
+    /// What a broken twin does: whoever waits takes its request back, and asks again behind the other.
+    fn maybe_give_way(&mut self, to: NodeId, out: &mut impl Effects<Self>) {
+        let waits = matches!(self.state, State::Waiting { .. });
+        if self.config.broken == Some(Broken::GiveWay) && waits && to < self.id {
+            self.become_idle(out);
+            self.acquire(out);
+        }
     }
 
     fn maybe_enter(&mut self, out: &mut impl Effects<Self>) {
@@ -337,6 +348,13 @@ impl Algorithm for Lamport {
                 trigger: Trigger::Schedule,
                 change: "a process that leaves does not tell the last of the others",
             },
+            Mutant {
+                name: "give-way",
+                breaks: "ME5-HB",
+                nodes: 3,
+                trigger: Trigger::Schedule,
+                change: "who waits takes its request back and asks anew when a lower id asks",
+            },
         ],
     };
 
@@ -346,6 +364,7 @@ impl Algorithm for Lamport {
             broken: settings.mutant().map(|name| match name {
                 "one-reply" => Broken::OneReply,
                 "no-tie-break" => Broken::NoTieBreak,
+                "give-way" => Broken::GiveWay,
                 _ => Broken::SilentExit,
             }),
         })

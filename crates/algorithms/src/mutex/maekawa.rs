@@ -127,6 +127,7 @@ enum Broken {
     NoSanders,
     Revote,
     KeepYielded,
+    NoClock,
 }
 
 /// What requesters and arbiters say to each other; `time` is that of the request.
@@ -320,7 +321,10 @@ impl Maekawa {
 /// The requester.
 impl Maekawa {
     fn acquire(&mut self, out: &mut impl Effects<Self>) {
-        let mine = Stamp { time: self.clock.tick(), process: self.id };
+        if self.config.broken != Some(Broken::NoClock) {
+            self.clock.tick();
+        }
+        let mine = Stamp { time: self.clock.time(), process: self.id };
         let (votes, failed, inquiries) = (NodeSet::new(), NodeSet::new(), NodeSet::new());
         self.state = State::Waiting { mine, votes, failed, inquiries };
         self.tell_quorum(&Msg::Request { time: mine.time }, out);
@@ -483,7 +487,7 @@ impl Algorithm for Maekawa {
             Mutant {
                 name: "no-sanders",
                 breaks: "ME2",
-                nodes: 7,
+                nodes: 4,
                 trigger: Trigger::Schedule,
                 change: "who is pushed from the head of a queue by an earlier request is not told: the original paper",
             },
@@ -500,6 +504,13 @@ impl Algorithm for Maekawa {
                 nodes: 3,
                 trigger: Trigger::Schedule,
                 change: "a process that gives a vote back goes on counting it",
+            },
+            Mutant {
+                name: "no-clock",
+                breaks: "ME3",
+                nodes: 3,
+                trigger: Trigger::Forever,
+                change: "clocks stand still: of two requests that of the lower id always comes first",
             },
         ],
     };
@@ -518,6 +529,7 @@ impl Algorithm for Maekawa {
             broken: settings.mutant().map(|name| match name {
                 "no-sanders" => Broken::NoSanders,
                 "revote" => Broken::Revote,
+                "no-clock" => Broken::NoClock,
                 _ => Broken::KeepYielded,
             }),
         })

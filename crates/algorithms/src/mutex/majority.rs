@@ -126,6 +126,7 @@ enum Broken {
     Revote,
     HalfIsEnough,
     Shrinking,
+    NoClock,
 }
 
 /// The only timer.
@@ -333,7 +334,10 @@ impl Majority {
 /// The requester.
 impl Majority {
     fn ask(&mut self, retries: u32, out: &mut impl Effects<Self>) {
-        let mine = Stamp { time: self.clock.tick(), process: self.id };
+        if self.config.broken != Some(Broken::NoClock) {
+            self.clock.tick();
+        }
+        let mine = Stamp { time: self.clock.time(), process: self.id };
         self.state = State::Waiting { mine, votes: NodeSet::new(), retries };
         self.arm(retries, out);
         let request = Msg::Request { time: mine.time };
@@ -521,7 +525,7 @@ impl Algorithm for Majority {
             Mutant {
                 name: "no-recall",
                 breaks: "ME2",
-                nodes: 4,
+                nodes: 3,
                 trigger: Trigger::Schedule,
                 change: "a vote, once given, is never asked back: split votes stay split",
             },
@@ -546,6 +550,13 @@ impl Algorithm for Majority {
                 trigger: Trigger::Suspicion,
                 change: "majorities are counted among those who are not suspected, without asking the others",
             },
+            Mutant {
+                name: "no-clock",
+                breaks: "ME3",
+                nodes: 3,
+                trigger: Trigger::Forever,
+                change: "clocks stand still: of two requests that of the lower id always comes first",
+            },
         ],
     };
 
@@ -561,6 +572,7 @@ impl Algorithm for Majority {
                 Some("no-recall") => Some(Broken::NoRecall),
                 Some("revote") => Some(Broken::Revote),
                 Some("half-is-enough") => Some(Broken::HalfIsEnough),
+                Some("no-clock") => Some(Broken::NoClock),
                 Some(_) => Some(Broken::Shrinking),
                 None => None,
             },

@@ -116,6 +116,7 @@ enum Broken {
     NoReAsk,
     KeepToken,
     PassWhileInside,
+    Lifo,
 }
 
 /// What neighbours say to each other.
@@ -362,7 +363,11 @@ impl Raymond {
         if self.holder != Some(self.id) || in_use {
             return false;
         }
-        let Some(next) = self.queue.pop_front() else { return false };
+        let next = match self.config.broken {
+            Some(Broken::Lifo) => self.queue.pop_back(),
+            _ => self.queue.pop_front(),
+        };
+        let Some(next) = next else { return false };
         if next == self.id {
             self.state = State::Holding;
             out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
@@ -509,6 +514,13 @@ impl Algorithm for Raymond {
                 trigger: Trigger::Schedule,
                 change: "a process inside passes the token on instead of on its way out",
             },
+            Mutant {
+                name: "lifo",
+                breaks: "ME3",
+                nodes: 3,
+                trigger: Trigger::Forever,
+                change: "the next is taken from the wrong end of the queue",
+            },
         ],
     };
 
@@ -531,6 +543,7 @@ impl Algorithm for Raymond {
             broken: settings.mutant().map(|name| match name {
                 "no-re-ask" => Broken::NoReAsk,
                 "keep-token" => Broken::KeepToken,
+                "lifo" => Broken::Lifo,
                 _ => Broken::PassWhileInside,
             }),
         })

@@ -83,6 +83,7 @@ enum Broken {
     NoTieBreak,
     ReplyWhileHolding,
     ForgetDeferred,
+    GiveWay,
 }
 
 /// What the processes say to each other.
@@ -240,6 +241,11 @@ impl RicartAgrawala {
         if !we_go_first {
             return self.reply(theirs, out);
         }
+        if self.gives_way(theirs.process) {
+            self.reply(theirs, out);
+            self.become_released(out);
+            return self.acquire(out);
+        }
         // One place per process: of a request and the one made after giving it up, only the later counts.
         match self.deferred.iter_mut().find(|kept| kept.process == theirs.process) {
             Some(kept) => *kept = theirs.max(*kept),
@@ -248,6 +254,12 @@ impl RicartAgrawala {
         if self.config.says_queued {
             out.send(theirs.process, Msg::Queued { time: theirs.time, clock: self.clock.time() });
         }
+    }
+
+    /// What a broken twin does: whoever waits takes its request back, and asks again behind the other.
+    fn gives_way(&self, to: NodeId) -> bool {
+        let waits = matches!(self.state, State::Wanted { .. });
+        self.config.broken == Some(Broken::GiveWay) && waits && to < self.id
     }
 
     fn on_reply(&mut self, from: NodeId, time: u64, out: &mut impl Effects<Self>) {
@@ -338,6 +350,13 @@ impl Algorithm for RicartAgrawala {
                 trigger: Trigger::Schedule,
                 change: "a process that leaves forgets the last of those it kept waiting",
             },
+            Mutant {
+                name: "give-way",
+                breaks: "ME5-HB",
+                nodes: 3,
+                trigger: Trigger::Schedule,
+                change: "who waits takes its request back and asks anew when a lower id asks",
+            },
         ],
     };
 
@@ -347,6 +366,7 @@ impl Algorithm for RicartAgrawala {
             tells_clock: settings.get("replies") == "stamped",
             broken: settings.mutant().map(|name| match name {
                 "no-tie-break" => Broken::NoTieBreak,
+                "give-way" => Broken::GiveWay,
                 "reply-while-holding" => Broken::ReplyWhileHolding,
                 _ => Broken::ForgetDeferred,
             }),

@@ -134,6 +134,7 @@ enum Broken {
     NoReturnRequest,
     KeepToken,
     IgnoreWhileInside,
+    LowestFirst,
 }
 
 /// What the processes say to each other.
@@ -377,7 +378,11 @@ impl Singhal {
             }
         }
         let n = self.views.len();
-        let next = (1..n).map(|step| (self.place + step) % n).find(|place| self.is_served(*place));
+        let first = match self.config.broken {
+            Some(Broken::LowestFirst) => 0,
+            _ => self.place + 1,
+        };
+        let next = (0..n).map(|step| (first + step) % n).find(|place| self.is_served(*place));
         match next {
             Some(next) => self.pass_on(next, out),
             None => self.become_doing(Doing::Holding),
@@ -448,6 +453,13 @@ impl Algorithm for Singhal {
                 trigger: Trigger::Schedule,
                 change: "a request that arrives at a process inside is not remembered",
             },
+            Mutant {
+                name: "lowest-first",
+                breaks: "ME3",
+                nodes: 3,
+                trigger: Trigger::Forever,
+                change: "the search for the next begins with the first member and not with the successor",
+            },
         ],
     };
 
@@ -456,6 +468,7 @@ impl Algorithm for Singhal {
             broken: settings.mutant().map(|name| match name {
                 "no-return-request" => Broken::NoReturnRequest,
                 "keep-token" => Broken::KeepToken,
+                "lowest-first" => Broken::LowestFirst,
                 _ => Broken::IgnoreWhileInside,
             }),
         })

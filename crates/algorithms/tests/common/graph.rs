@@ -1,6 +1,10 @@
 //! Everything that can happen to a small group of which everyone asks for one lock for ever.
 
 #![allow(dead_code, reason = "every test uses a part of it")]
+#![allow(
+    clippy::disallowed_types,
+    reason = "states have no order, and nothing here depends on that of a table"
+)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -145,7 +149,7 @@ impl<A: Mutex> Global<A> {
 
     /// Moves the numbers of each space down as far as they go: the smallest exact one becomes 1.
     pub fn normal(mut self) -> Self {
-        let mut least: HashMap<Space, u64> = HashMap::new();
+        let mut least: BTreeMap<Space, u64> = BTreeMap::new();
         self.visit_counters(&mut |counter| {
             if counter.role == Role::Exact {
                 let least = least.entry(counter.space).or_insert(u64::MAX);
@@ -225,4 +229,110 @@ pub fn reachable<A: Mutex>(
         fringe = next;
     }
     Some(known)
+}
+
+/// The states that can be reached, and what follows what.
+pub struct Graph<A: Mutex> {
+    states: Vec<Global<A>>,
+    after: Vec<Vec<usize>>,
+}
+
+impl<A: Mutex> Graph<A> {
+    /// As far as the limits go; what lies beyond is left out.
+    pub fn new(first: Global<A>, limits: Limits) -> Self {
+        let first = first.normal();
+        let mut index = HashMap::from([(first.clone(), 0)]);
+        let mut graph = Self { states: vec![first], after: Vec::new() };
+        let mut from = 0;
+        while from < graph.states.len() {
+            let mut after = Vec::new();
+            for step in graph.states[from].steps() {
+                let next = graph.states[from].after(step).normal();
+                if next.fullest() > limits.room {
+                    continue;
+                }
+                let known = index.get(&next).copied();
+                if let Some(to) = known {
+                    after.push(to);
+                } else if graph.states.len() < limits.states {
+                    after.push(graph.states.len());
+                    index.insert(next.clone(), graph.states.len());
+                    graph.states.push(next);
+                }
+            }
+            graph.after.push(after);
+            from += 1;
+        }
+        graph
+    }
+
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Whether there is a way round on which this process waits for ever although nobody is to blame: every message
+    /// arrives, every timer runs out, whoever is inside leaves, whoever is out asks again, and others are let in.
+    pub fn starves(&self, victim: usize) -> bool {
+        let waits = |state: usize| self.states[state].apps[victim] == App::Waiting;
+        components(&self.after, waits).iter().any(|round| self.is_fair(round, victim))
+    }
+
+    /// Whoever walks round all these states for ever sees every channel empty and every timer unarmed again and again.
+    fn is_fair(&self, round: &[usize], victim: usize) -> bool {
+        let states = || round.iter().map(|state| &self.states[*state]);
+        let first = &self.states[round[0]];
+        let sometimes = |what: &dyn Fn(&Global<A>) -> bool| states().any(what);
+        first.channels.keys().all(|channel| sometimes(&|state| !state.channels.contains_key(channel)))
+            && first.timers.iter().all(|timer| sometimes(&|state| !state.timers.contains(timer)))
+            && (0..first.apps.len()).all(|place| {
+                let ever = |app| sometimes(&|state| state.apps[place] == app);
+                place == victim || ever(App::Waiting) || ever(App::Idle) && ever(App::Inside)
+            })
+            && sometimes(&|state| state.apps.contains(&App::Inside))
+    }
+}
+
+/// The sets of nodes that can all be reached from each other, among those that count; single nodes are left out.
+fn components(after: &[Vec<usize>], counts: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let mut before = vec![Vec::new(); after.len()];
+    for (from, targets) in after.iter().enumerate() {
+        targets.iter().for_each(|to| before[*to].push(from));
+    }
+    let mut left: Vec<bool> = (0..after.len()).map(&counts).collect();
+    let mut order = Vec::new();
+    for root in 0..after.len() {
+        collect(after, root, &mut left, &mut order);
+    }
+    let mut left: Vec<bool> = (0..after.len()).map(counts).collect();
+    let mut all = Vec::new();
+    for root in order.into_iter().rev() {
+        let mut component = Vec::new();
+        collect(&before, root, &mut left, &mut component);
+        if component.len() > 1 {
+            all.push(component);
+        }
+    }
+    all
+}
+
+/// What is left and can be reached from here, each node after all that can be reached from it.
+fn collect(edges: &[Vec<usize>], root: usize, left: &mut [bool], into: &mut Vec<usize>) {
+    if !std::mem::take(&mut left[root]) {
+        return;
+    }
+    let mut path = vec![(root, 0)];
+    while let Some((node, nth)) = path.last_mut() {
+        match edges[*node].get(*nth) {
+            None => {
+                into.push(*node);
+                path.pop();
+            }
+            Some(next) => {
+                *nth += 1;
+                if std::mem::take(&mut left[*next]) {
+                    path.push((*next, 0));
+                }
+            }
+        }
+    }
 }

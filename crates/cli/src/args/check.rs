@@ -38,10 +38,10 @@ pub struct CheckArgs {
     #[arg(long, value_name = "NAME", help_heading = GROUP)]
     pub mutant: Option<String>,
 
-    /// How often each process asks, or calls an election: a number, or forever [default: 1].
+    /// How often each process asks, or calls an election: a number, or forever [default: 1; for a mutant what it takes].
     #[arg(long, value_name = "K|forever", value_parser = parse_entries, allow_hyphen_values = true, help_heading = LOAD)]
     pub entries: Option<Entries>,
-    /// In an election: who may call one, e.g. 1,3 [default: everyone].
+    /// Who may ask, or call an election, e.g. 1,3 [default: everyone].
     #[arg(long, value_name = "IDS", value_parser = parse_ids, allow_hyphen_values = true, help_heading = LOAD)]
     pub start: Option<Ids>,
     /// How many requests may be given up.

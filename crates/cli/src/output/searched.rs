@@ -75,16 +75,14 @@ impl Searched<'_> {
     /// How often who asks.
     fn demand(&self) -> String {
         let each = |times: String| if self.report.nodes == 1 { times } else { times + " each" };
+        let by = |who: String| match &self.options.starters {
+            Some(starters) => format!("{who}, by {}", crate::check::names(starters)),
+            None => who,
+        };
         match (self.about.family, self.options.entries) {
-            (_, Entries::Forever) => "everyone asks for ever".into(),
-            (Family::Mutex, Entries::Times(times)) => each(counted(times.into(), "entry", "entries")),
-            (Family::Election, Entries::Times(times)) => {
-                let calls = each(counted(times.into(), "call", "calls"));
-                match &self.options.starters {
-                    Some(starters) => format!("{calls}, by {}", crate::check::names(starters)),
-                    None => calls,
-                }
-            }
+            (_, Entries::Forever) => by("entries for ever".into()),
+            (Family::Mutex, Entries::Times(times)) => by(each(counted(times.into(), "entry", "entries"))),
+            (Family::Election, Entries::Times(times)) => by(each(counted(times.into(), "call", "calls"))),
         }
     }
 

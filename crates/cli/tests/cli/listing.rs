@@ -66,10 +66,11 @@ fn the_broken_twins() {
     let known: usize = conclave_algorithms::registry::all().iter().map(|about| about.mutants.len()).sum();
     assert_eq!(twins.len(), known);
     for twin in twins {
-        has_text(twin, &["algorithm", "name", "breaks", "change"]);
+        has_text(twin, &["algorithm", "name", "breaks", "change", "trigger"]);
         assert!(twin["nodes"].as_u64().is_some_and(|nodes| nodes >= 2), "{twin}");
-        assert_eq!(twin.as_object().map(serde_json::Map::len), Some(5));
+        assert_eq!(twin.as_object().map(serde_json::Map::len), Some(6));
     }
-    assert!(line("list --mutants").ends(0).out.contains("no-tie-break"));
-    assert_eq!(line("list lamport --mutants --json").ends(0).json().as_array().map(Vec::len), Some(3));
+    let table = line("list --mutants").ends(0).out;
+    assert!(table.contains("no-tie-break") && table.contains("where everyone asks for ever"), "{table}");
+    assert_eq!(line("list lamport --mutants --json").ends(0).json().as_array().map(Vec::len), Some(4));
 }

@@ -3,7 +3,7 @@
 use core::fmt::{Display, Formatter};
 use core::str::FromStr;
 
-use conclave_core::NodeId;
+use conclave_core::{Incarnation, NodeId};
 
 use super::{Mistake, Setup};
 
@@ -62,6 +62,8 @@ pub enum Command {
         process: NodeId,
         /// Whom.
         peer: NodeId,
+        /// Which of its lives; the present one if none is named.
+        life: Option<Incarnation>,
     },
     /// The failure detector of a process trusts a peer again.
     Trust {
@@ -69,6 +71,8 @@ pub enum Command {
         process: NodeId,
         /// Whom.
         peer: NodeId,
+        /// Which of its lives; the present one if none is named.
+        life: Option<Incarnation>,
     },
     /// The state of a process is printed.
     Show(NodeId),
@@ -128,8 +132,8 @@ const USAGES: [&str; 20] = [
     "crash P",
     "restart P [amnesia]",
     "join P",
-    "suspect P PEER",
-    "trust P PEER",
+    "suspect P PEER [life N]",
+    "trust P PEER [life N]",
     "show P",
 ];
 
@@ -173,11 +177,13 @@ fn parse(name: &str, words: &[&str]) -> Result<Command, String> {
             Ok(Command::Restart { process: parse_process(process)?, amnesia: true })
         }
         ("join", [process]) => parse_process(process).map(Command::Join),
-        ("suspect", [process, peer]) => {
-            Ok(Command::Suspect { process: parse_process(process)?, peer: parse_process(peer)? })
+        ("suspect", [process, peer, life @ ..]) => {
+            let (process, peer) = (parse_process(process)?, parse_process(peer)?);
+            Ok(Command::Suspect { process, peer, life: parse_life(life)? })
         }
-        ("trust", [process, peer]) => {
-            Ok(Command::Trust { process: parse_process(process)?, peer: parse_process(peer)? })
+        ("trust", [process, peer, life @ ..]) => {
+            let (process, peer) = (parse_process(process)?, parse_process(peer)?);
+            Ok(Command::Trust { process, peer, life: parse_life(life)? })
         }
         ("show", [process]) => parse_process(process).map(Command::Show),
         (_, []) => Err("something is missing".to_owned()),
@@ -214,6 +220,18 @@ fn parse_which(word: &str) -> Result<Which, String> {
     }
 }
 
+/// What may stand behind a peer.
+fn parse_life(words: &[&str]) -> Result<Option<Incarnation>, String> {
+    match words {
+        [] => Ok(None),
+        ["life", life] => match life.parse() {
+            Ok(life) if life > 0 => Ok(Some(Incarnation(life))),
+            _ => Err(format!("`{life}` is not the number of a life; they are counted from 1")),
+        },
+        words => Err(format!("`{}` does not fit", words.join(" "))),
+    }
+}
+
 /// A process is written `1` or `p1`.
 pub(super) fn parse_process(word: &str) -> Result<NodeId, String> {
     word.parse().map_err(|_| format!("`{word}` is not a process"))
@@ -231,7 +249,9 @@ impl Command {
             | Self::Join(process)
             | Self::Show(process) => [Some(*process), None],
             Self::Carry { from, to, .. } => [Some(*from), Some(*to)],
-            Self::Suspect { process, peer } | Self::Trust { process, peer } => [Some(*process), Some(*peer)],
+            Self::Suspect { process, peer, .. } | Self::Trust { process, peer, .. } => {
+                [Some(*process), Some(*peer)]
+            }
         };
         named.into_iter().flatten()
     }
@@ -256,11 +276,20 @@ impl Display for Command {
             Self::Restart { process, amnesia: false } => write!(f, "restart {}", process.0),
             Self::Restart { process, amnesia: true } => write!(f, "restart {} amnesia", process.0),
             Self::Join(process) => write!(f, "join {}", process.0),
-            Self::Suspect { process, peer } => write!(f, "suspect {} {}", process.0, peer.0),
-            Self::Trust { process, peer } => write!(f, "trust {} {}", process.0, peer.0),
+            Self::Suspect { process, peer, life } => {
+                write!(f, "suspect {} {}{}", process.0, peer.0, of_life(*life))
+            }
+            Self::Trust { process, peer, life } => {
+                write!(f, "trust {} {}{}", process.0, peer.0, of_life(*life))
+            }
             Self::Show(process) => write!(f, "show {}", process.0),
         }
     }
+}
+
+/// With a blank before it, since the present life is not named.
+fn of_life(life: Option<Incarnation>) -> String {
+    life.map_or_else(String::new, |life| format!(" {life}"))
 }
 
 impl Display for Carry {
@@ -322,7 +351,7 @@ mod tests {
             "crash 1",
             "restart 1",
             "join 3",
-            "suspect 1 2",
+            "suspect 1 2 life 3",
             "trust 1 2",
             "show 1",
         ];

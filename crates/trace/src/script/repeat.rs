@@ -1,5 +1,7 @@
 //! From a trace back to the commands that made it.
 
+use conclave_core::Incarnation;
+
 use super::{Carry, Command, Which};
 use crate::{Carried, Trace, What};
 
@@ -26,8 +28,12 @@ pub fn commands_of(trace: &Trace) -> Vec<Command> {
             What::Crash => Command::Crash(process),
             What::Restart { durable, .. } => Command::Restart { process, amnesia: !durable },
             What::Join => Command::Join(process),
-            What::Suspect { peer } => Command::Suspect { process, peer: *peer },
-            What::Trust { peer } => Command::Trust { process, peer: *peer },
+            What::Suspect { peer, life } => {
+                Command::Suspect { process, peer: *peer, life: life.map(Incarnation) }
+            }
+            What::Trust { peer, life } => {
+                Command::Trust { process, peer: *peer, life: life.map(Incarnation) }
+            }
             What::Start
             | What::Event { .. }
             | What::Send(_)

@@ -352,8 +352,8 @@ impl<'a> Teller<'a> {
             What::Crash => (Sort::Crash, String::new()),
             What::Restart { life, .. } => (Sort::Restart, format!("life {life}")),
             What::Join => (Sort::Join, "joins".to_owned()),
-            What::Suspect { peer } => (Sort::Suspicion, format!("{peer}?")),
-            What::Trust { peer } => (Sort::Trust, format!("{peer} ok")),
+            What::Suspect { peer, .. } => (Sort::Suspicion, format!("{peer}?")),
+            What::Trust { peer, .. } => (Sort::Trust, format!("{peer} ok")),
             What::Reject { peer, .. } => (Sort::Accusation, format!("rejects {peer}")),
             _ => return,
         };

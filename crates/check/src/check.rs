@@ -253,7 +253,8 @@ fn misled<F: Subject>(model: &Model<F>) -> Option<String> {
     if model.ticks.is_some() {
         return Some("a recorded run cannot be counted in ticks; search it untimed".into());
     }
-    Search::new(model.clone(), 1, false, None).misled
+    let misled = Search::new(model.clone(), 1, false, None).misled;
+    misled.map(|why| format!("the recorded run cannot be followed: {why}"))
 }
 
 impl Visitor for Checker<'_> {

@@ -101,7 +101,7 @@ impl<'a, F: Subject> Walk<'a, F> {
 
     /// Does what a command of a recorded run says, or says why it cannot be done.
     pub fn follow(&mut self, command: &Command) -> Result<(), String> {
-        if self.lose_void(command) {
+        if self.carry_void(command) {
             self.commands.push(command.clone());
             return Ok(());
         }
@@ -120,18 +120,21 @@ impl<'a, F: Subject> Walk<'a, F> {
         Ok(())
     }
 
-    /// Whether a command loses a message that could not arrive anyway; if so, it is gone.
-    fn lose_void(&mut self, command: &Command) -> bool {
+    /// Whether a command loses or copies a message that cannot arrive anyway; if so, it is done.
+    fn carry_void(&mut self, command: &Command) -> bool {
         let Some(place) = self.named(command) else { return false };
-        let Command::Carry { what: Carry::Drop, from, to, .. } = command else { return false };
-        let Some(channel) = self.pair(*from, *to).and_then(|ends| self.channels.get_mut(&ends)) else {
+        let Command::Carry { what, from, to, .. } = command else { return false };
+        let Some(ends) = self.pair(*from, *to) else { return false };
+        let letters = &mut self.channels.get_mut(&ends).expect("the message is in it").letters;
+        if !letters[place].is_void {
             return false;
-        };
-        if channel.letters[place].is_void {
-            channel.letters.remove(place);
-            return true;
         }
-        false
+        match what {
+            Carry::Deliver => return false,
+            Carry::Drop => drop(letters.remove(place)),
+            Carry::Duplicate => letters.insert(place + 1, letters[place].clone()),
+        }
+        true
     }
 
     fn pair(&self, from: NodeId, to: NodeId) -> Option<(usize, usize)> {
@@ -156,18 +159,21 @@ impl<'a, F: Subject> Walk<'a, F> {
         };
         let Command::Carry { what, from, to, .. } = command else { return false };
         let Some(place) = self.named(command) else { return false };
-        let is_there = *what == does && self.pair(*from, *to) == Some(ends(at));
-        is_there && {
-            let letters = &self.channels[&ends(at)].letters;
-            let living = letters[..place].iter().filter(|letter| !letter.is_void).count();
-            let (from, to) = ends(at);
-            match self.search.model.fifo {
-                true => living == usize::from(at.nth),
-                false => {
-                    let letter = self.search.letters(&self.root, from, to)[usize::from(at.nth)];
-                    letter.message() == letters[place].message
-                }
+        if *what != does || self.pair(*from, *to) != Some(ends(at)) {
+            return false;
+        }
+        let (from, to) = ends(at);
+        let letters = &self.channels[&(from, to)].letters;
+        let content = self.search.letters(&self.root, from, to);
+        let nth = usize::from(at.nth);
+        match self.search.model.fifo {
+            // Of equal messages in a row only the first is listed.
+            true => {
+                let living = letters[..place].iter().filter(|letter| !letter.is_void).count();
+                let row = content.get(nth..=living).unwrap_or_default();
+                !row.is_empty() && row.iter().all(|letter| *letter == row[0])
             }
+            false => content[nth].message() == letters[place].message,
         }
     }
 

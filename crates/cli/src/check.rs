@@ -78,8 +78,11 @@ impl Led {
         }
         trace.records.truncate(step);
         if let Some(record) = trace.records.iter().find(|record| is_foreign(&record.what)) {
-            let what = describe(record);
-            return Err(named(&format!("record {}: the checker knows nothing like '{what}'", record.id)));
+            let (id, what) = (record.id, describe(record));
+            return Err(named(&match record.what {
+                What::Violation { .. } => format!("record {id}: {what}; begin before that"),
+                _ => format!("record {id}: the checker knows nothing like '{what}'"),
+            }));
         }
         Ok(Self { setup: Setup::from_header(&trace.header), commands: commands_of(&trace) })
     }
@@ -269,9 +272,6 @@ impl Job<'_> {
         check(&self.setup, options, &mut watch).map_err(|error| match &error {
             CheckError::Setting(_) => {
                 Failure::new(error).hint(format!("'conclave list {name}' shows what there is"))
-            }
-            CheckError::Unfit(_) if options.reduce => {
-                Failure::new(error).hint("--no-reduction takes more, more slowly")
             }
             CheckError::Unfit(_) | CheckError::UnknownAlgorithm(_) => Failure::new(error),
         })

@@ -246,3 +246,108 @@ fn every_wrong_option_is_answered_by_one_sentence() {
     conclave(&words(&typed, &path)).refused("two outputs would go into the one file");
     conclave(&words("check central -n 2 --script", &desk.path("nowhere/bug.script"))).refused("cannot write");
 }
+
+/// Who waits for ever although everything goes on: a way, and a circle.
+#[test]
+fn a_run_without_end_is_a_circle() {
+    let desk = Desk::new();
+    let script = desk.path("bug.script");
+    let page = conclave(&words("check chang-roberts --mutant endless-news --script", &script)).ends(1).out;
+    for part in [
+        "✗ END is broken: messages go round for ever",
+        " steps that go round for ever",
+        "# From here on it goes round for ever.\nloop\n",
+        "\nagain\n",
+        "✓ the simulator sees it, too",
+    ] {
+        assert!(page.contains(part), "{part}:\n{page}");
+    }
+    let ran = conclave(&words("sim --script", &script)).ends(1);
+    assert!(ran.out.contains("✓ it came out as recorded"), "{}", ran.out);
+    let report = line("check chang-roberts --mutant endless-news --json").ends(1).json();
+    assert!(report["counterexample"]["circle"].as_u64() > Some(0), "{report}");
+}
+
+/// Records a run, and says how many records it has.
+fn recorded(desk: &Desk, options: &str) -> usize {
+    let typed = format!("sim {options} --json --no-shrink --trace");
+    let ran = conclave(&words(&typed, &desk.path("run.jsonl")));
+    assert!(ran.code < 2, "{}", ran.err);
+    desk.read("run.jsonl").lines().count() - 1
+}
+
+fn from(desk: &Desk, step: usize, options: &str) -> super::Ran {
+    line(&format!("check --from {}@{step} {options}", desk.path("run.jsonl").display()))
+}
+
+#[test]
+fn a_search_begins_anywhere_in_a_recorded_run() {
+    let desk = Desk::new();
+    for options in [
+        "lamport -n 3 --entries 2",
+        "ricart-agrawala --ids 5,2 --entries 3 --channels fifo",
+        "suzuki-kasami -n 3 --entries 2 --duplicate 10% --seed 3",
+        "chang-roberts -n 4 --start 1 --start 3@5",
+        "central -n 3 --entries 2 --crash 1@25..60 --set recovery=off --loss 5% --seed 2",
+        "raymond -n 3 --entries 2 --crash 2@20..60 --set recovery=off",
+        "majority -n 3 --entries 1 --crash 2@5..30:amnesia --detector perfect",
+    ] {
+        let records = recorded(&desk, options);
+        for part in 0..=4 {
+            let ran = from(&desk, records * part / 4, "--safety --depth 2 --json");
+            assert!(ran.code < 2, "{options}, {part} quarters:\n{}", ran.err);
+        }
+    }
+    let all = from(&desk, 0, "--json --safety --depth 1").json();
+    assert_eq!(all["algorithm"], "majority");
+}
+
+/// At the beginning of a run there is nothing to be led to, so that the search is the same.
+#[test]
+fn a_search_from_the_start_of_a_recorded_run_is_the_usual_one() {
+    let desk = Desk::new();
+    recorded(&desk, "ricart-agrawala -n 3");
+    let led = from(&desk, 3, "--json").ends(0).json();
+    let usual = line("check ricart-agrawala -n 3 --json").ends(0).json();
+    for field in ["states", "transitions", "depth", "entries", "nodes"] {
+        assert_eq!(led[field], usual[field], "{field}");
+    }
+}
+
+/// What is left after everybody has asked is all that happens after that.
+#[test]
+fn a_counterexample_goes_on_from_the_recorded_run() {
+    let desk = Desk::new();
+    let records = recorded(&desk, "central -n 3 --entries 1 --mutant grant-while-held --load light");
+    let page =
+        from(&desk, records / 2, &format!("--script {}", desk.path("bug.script").display())).ends(1).out;
+    for part in [
+        "recorded steps",
+        "# As it was recorded.",
+        "# Here the search begins.",
+        "✓ the simulator sees it, too",
+    ] {
+        assert!(page.contains(part), "{part}:\n{page}");
+    }
+    conclave(&words("replay", &desk.path("bug.script"))).ends(1);
+}
+
+#[test]
+fn a_recorded_run_that_cannot_be_followed_is_refused() {
+    let desk = Desk::new();
+    let records = recorded(&desk, "lamport -n 3 --entries 1");
+    from(&desk, records + 1, "").refused(&format!("it has {records} records, and not {}", records + 1));
+    from(&desk, 5, "-n 3").refused("cannot be used together");
+    from(&desk, 5, "central").refused("the trace is of lamport, not of central");
+    line("check --from nowhere.jsonl@3").refused("cannot read 'nowhere.jsonl'");
+    line("check --from nowhere.jsonl@soon").refused("'soon' is not a number of records");
+    let records = recorded(&desk, "central -n 3 --entries 2 --pause 1@5..60");
+    from(&desk, records, "").refused("the checker knows nothing like");
+    let records = recorded(&desk, "central -n 3 --entries 1 --locks 2");
+    from(&desk, records, "").refused("the checker takes one lock");
+    let records = recorded(&desk, "ricart-agrawala -n 2 --entries 1 --mutant no-tie-break");
+    from(&desk, records, "").refused("ME1 is broken: p1 and p2 are both inside; begin before that");
+    let records = recorded(&desk, "bully -n 3");
+    from(&desk, records, "").refused("cannot be counted in ticks");
+    from(&desk, records, "--untimed --depth 1").ends(0);
+}

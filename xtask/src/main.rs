@@ -18,7 +18,7 @@ Usage: cargo xtask <COMMAND>
 
 Commands:
   test  Run every check, changing no source: format, lints, tests, docs, licences
-  fix   Apply lint suggestions, format, regenerate the golden scripts; then read the diff
+  fix   Apply lint suggestions, format, regenerate golden scripts and tables; then read the diff
 
 Exit codes: 0 all passed, 1 a step failed, 2 wrong usage.
 ";

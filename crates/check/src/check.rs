@@ -14,6 +14,7 @@ use conclave_core::{Members, NodeId, Protocol};
 use conclave_trace::{Block, Command, Script, Setup};
 
 use crate::graph::Lasso;
+use crate::lead::suspects;
 use crate::model::{Budgets, Model};
 use crate::path::Walk;
 use crate::reduce::{MOST, Reduction};
@@ -26,7 +27,7 @@ use crate::subject::{Endless, Entries, Subject};
 pub struct Options {
     /// How often each process asks.
     pub entries: Entries,
-    /// Who may call an election, if not everyone.
+    /// Who may ask, or call an election, if not everyone.
     pub starters: Option<Vec<NodeId>>,
     /// What may go wrong.
     pub budgets: Budgets,
@@ -46,6 +47,8 @@ pub struct Options {
     pub threads: usize,
     /// When to stop.
     pub limits: Limits,
+    /// Commands of a recorded run, which lead to where the search begins. What they spend does not count.
+    pub lead: Vec<Command>,
 }
 
 impl Default for Options {
@@ -62,6 +65,7 @@ impl Default for Options {
             ticks: 1,
             threads: 1,
             limits: Limits::default(),
+            lead: Vec::new(),
         }
     }
 }
@@ -149,19 +153,28 @@ impl Checker<'_> {
         Members::listed(self.setup.nodes.clone())
     }
 
+    /// How often each process asks, by place.
+    fn entries(&self, members: &Members) -> Vec<Entries> {
+        let starters = self.options.starters.as_ref();
+        let asks = |id: NodeId| starters.is_none_or(|starters| starters.contains(&id));
+        let times = |id| if asks(id) { self.options.entries } else { Entries::Times(0) };
+        members.iter().map(times).collect()
+    }
+
     fn one_lock<A: Mutex>(self) -> Result<Report, CheckError> {
         let members = self.members();
         let config = A::configure(&self.settings::<A>()?, &members)?;
-        let scope = Scope { order: self.options.order, resource: self.options.budgets.suspicions > 0 };
+        let errs = self.options.budgets.suspicions > 0 || suspects(&self.options.lead);
+        let scope = Scope { order: self.options.order, resource: errs };
         let ledger = mutex::Ledger::new::<A>(&config, &members, scope);
         let promises = A::promises(&config, &members);
         let judge = mutex::Properties::new::<A>(&config, &members, 1, None);
         let claims = Judge::<A>::judgements(&judge);
-        let entries = vec![self.options.entries; members.len()];
+        let entries = self.entries(&members);
         let restless = A::is_restless(&config);
         let mut model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
         model.normalise |= restless;
-        Ok(self.search(model, claims, promises.overtaking))
+        self.search(model, claims, promises.overtaking)
     }
 
     fn model<F: Subject>(
@@ -186,10 +199,19 @@ impl Checker<'_> {
             normalise: entries.contains(&Entries::Forever),
             entries,
             ledger,
+            lead: options.lead.clone(),
         }
     }
 
-    fn search<F: Subject>(self, model: Model<F>, claims: Vec<Judgement>, bound: Option<u64>) -> Report {
+    fn search<F: Subject>(
+        self,
+        model: Model<F>,
+        claims: Vec<Judgement>,
+        bound: Option<u64>,
+    ) -> Result<Report, CheckError> {
+        if let Some(why) = misled(&model) {
+            return Err(CheckError::Unfit(why));
+        }
         let started = Instant::now();
         let options = self.options;
         let mut examined = examine(model, options, self.watch);
@@ -198,21 +220,18 @@ impl Checker<'_> {
         let Examined { search, lasso, .. } = &examined;
         let property =
             |claim: Judgement| judged(claim, search, lasso.as_ref().map(|(name, ..)| *name), options);
-        Report {
+        Ok(Report {
             algorithm: self.setup.algorithm.clone(),
             nodes: self.setup.nodes.len(),
             mutant: self.setup.mutant.clone(),
-            entries: match options.entries {
-                Entries::Times(times) => times.to_string(),
-                Entries::Forever => "forever".into(),
-            },
+            entries: options.entries,
             failures: in_words(&options.budgets, options.detector),
             network: network(&search.model),
             states: search.states.len(),
             transitions: search.transitions,
             depth: search.depth.saturating_sub(1),
             complete: search.stopped.is_none() && counterexample.is_none(),
-            incomplete: search.stopped.map(|why| why.to_string()),
+            incomplete: search.stopped.filter(|_| counterexample.is_none()),
             reduced: options.reduce,
             normalised: search.model.normalise,
             threads: options.threads,
@@ -222,8 +241,20 @@ impl Checker<'_> {
             properties: claims.into_iter().map(property).collect(),
             overtaking: options.order.then(|| Overtaking { most: search.overtaking(), bound }),
             counterexample,
-        }
+        })
     }
+}
+
+/// Why a search cannot be led to where it is to begin.
+fn misled<F: Subject>(model: &Model<F>) -> Option<String> {
+    if model.lead.is_empty() {
+        return None;
+    }
+    if model.ticks.is_some() {
+        return Some("a recorded run cannot be counted in ticks; search it untimed".into());
+    }
+    let misled = Search::new(model.clone(), 1, false, None).misled;
+    misled.map(|why| format!("the recorded run cannot be followed: {why}"))
 }
 
 impl Visitor for Checker<'_> {
@@ -241,12 +272,9 @@ impl Visitor for Checker<'_> {
         let config = A::configure(&self.settings::<A>()?, &members)?;
         let ledger = election::Ledger::<A>::new(&config, &members);
         let claims = Judge::<A>::judgements(&election::Properties::<A>::new(&config, &members));
-        let starts =
-            |id: NodeId| self.options.starters.as_ref().is_none_or(|starters| starters.contains(&id));
-        let times = |id| if starts(id) { self.options.entries } else { Entries::Times(0) };
-        let entries = members.iter().map(times).collect();
+        let entries = self.entries(&members);
         let model = self.model::<Electing<A>>(&A::ABOUT, members, config, ledger, entries);
-        Ok(self.search(model, claims, None))
+        self.search(model, claims, None)
     }
 }
 
@@ -325,17 +353,17 @@ impl<F: Subject> Examined<F> {
         let way = self.search.states.way_to(lasso.start);
         let mut walk = Walk::new(&mut self.search);
         way.iter().for_each(|(state, nth)| walk.step(*state, *nth));
-        let stem = walk.commands.len();
+        let (led, stem) = (walk.led(), walk.commands.len());
         walk.commands.push(Command::Loop);
         lasso.circle.iter().for_each(|(state, nth)| walk.step(*state, *nth));
         walk.commands.push(Command::Again);
         let commands = core::mem::take(&mut walk.commands);
         let circle = commands.len() - stem - 2;
-        let script = write(setup, property, &detail, commands, None);
+        let script = write(setup, property, &detail, commands, led, None);
         Some(Counterexample {
             property,
             detail,
-            steps: stem,
+            steps: stem - led,
             circle: Some(circle),
             unavoidable_after: None,
             script,
@@ -347,6 +375,7 @@ impl<F: Subject> Examined<F> {
         let way = self.search.states.way_to(*state);
         let unavoidable = self.unavoidable(&way, *state);
         let mut walk = Walk::new(&mut self.search);
+        let led = walk.led();
         let mut marks = Vec::new();
         for (state, nth) in way.iter().copied().chain(action.map(|nth| (*state, nth))) {
             marks.push(walk.commands.len());
@@ -358,13 +387,13 @@ impl<F: Subject> Examined<F> {
             commands.push(Command::Settle);
         }
         let unavoidable_after = unavoidable.map(|place| marks.get(place).copied().unwrap_or(steps));
-        let script = write(setup, broken.property, &broken.detail, commands, unavoidable_after);
+        let script = write(setup, broken.property, &broken.detail, commands, led, unavoidable_after);
         Counterexample {
             property: broken.property,
             detail: broken.detail.clone(),
-            steps,
+            steps: steps - led,
             circle: None,
-            unavoidable_after,
+            unavoidable_after: unavoidable_after.map(|after| after - led),
             script,
         }
     }
@@ -382,17 +411,25 @@ impl<F: Subject> Examined<F> {
 /// States up to which a search goes on only to tell when a failure could no longer be avoided.
 const MOST_EXPLAINED: usize = 300_000;
 
-/// The script of a counterexample, a block per command.
+/// The script of a counterexample: first, in one block, what had been recorded; then a block per command.
 fn write(
     setup: &Setup,
     property: &str,
     detail: &str,
-    commands: Vec<Command>,
+    mut commands: Vec<Command>,
+    led: usize,
     unavoidable: Option<usize>,
 ) -> Script {
     let mut about = vec![format!("{} breaks {property}: {detail}.", setup.algorithm)];
     let mut blocks = vec![block(&mut about, Command::Run(setup.clone()))];
-    for (nth, command) in commands.into_iter().enumerate() {
+    let found = commands.split_off(led);
+    if led > 0 {
+        let commands = commands.into_iter().map(|command| (command, 0)).collect();
+        let comments = vec!["As it was recorded.".into()];
+        blocks.push(Block { comments, commands, recorded: Vec::new() });
+        about.push("Here the search begins.".into());
+    }
+    for (nth, command) in (led..).zip(found) {
         if unavoidable == Some(nth) {
             about.push("From here on it can no longer be avoided.".into());
         }
@@ -480,6 +517,12 @@ impl core::fmt::Display for Stopped {
             Self::Time => "the time is over",
             Self::States => "there were to be no more states",
         })
+    }
+}
+
+impl serde::Serialize for Stopped {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -4,6 +4,7 @@ mod action;
 mod check;
 mod graph;
 mod intern;
+mod lead;
 mod model;
 mod normal;
 mod path;

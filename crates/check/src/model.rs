@@ -11,6 +11,7 @@ use core::hash::Hash;
 
 use conclave_algorithms::family::MessageOf;
 use conclave_core::{After, Boot, Effect, Effects, Incarnation, Input, Members, NodeId, Protocol, Timing};
+use conclave_trace::Command;
 
 use crate::subject::{Ask, Entries, Subject};
 
@@ -70,6 +71,8 @@ pub struct Model<F: Subject> {
     pub normalise: bool,
     /// The ledger of a run in which nothing has happened.
     pub ledger: F::Ledger,
+    /// What happens before the search begins.
+    pub lead: Vec<Command>,
 }
 
 impl<F: Subject> Clone for Model<F> {
@@ -79,6 +82,7 @@ impl<F: Subject> Clone for Model<F> {
             config: self.config.clone(),
             entries: self.entries.clone(),
             ledger: self.ledger.clone(),
+            lead: self.lead.clone(),
             ..*self
         }
     }

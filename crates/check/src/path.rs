@@ -23,13 +23,22 @@ pub struct Walk<'a, F: Subject> {
     pub commands: Vec<Command>,
 }
 
-#[derive(Default)]
+/// Where a walk begins, if something has happened before.
+#[derive(Clone)]
+pub struct Start {
+    pub root: Root,
+    channels: BTreeMap<(usize, usize), Channel>,
+    pub commands: Vec<Command>,
+}
+
+#[derive(Clone, Default)]
 struct Channel {
     sent: u64,
     letters: Vec<Travelling>,
 }
 
 /// A message on its way.
+#[derive(Clone)]
 struct Travelling {
     nth: u64,
     message: u32,
@@ -40,7 +49,17 @@ struct Travelling {
 impl<'a, F: Subject> Walk<'a, F> {
     /// Begins where the search began.
     pub fn new(search: &'a mut Search<F>) -> Self {
-        let root = search.first_root();
+        match search.start.clone() {
+            Some(Start { root, channels, commands }) => Self { search, root, channels, commands },
+            None => {
+                let root = search.first_root();
+                Self::at(search, root)
+            }
+        }
+    }
+
+    /// Begins where everyone has been started.
+    pub fn at(search: &'a mut Search<F>, root: Root) -> Self {
         let mut walk = Self { search, root, channels: BTreeMap::new(), commands: Vec::new() };
         for (from, to, message, is_void) in walk.search.first_sends() {
             walk.note_send(from, to, message, is_void);
@@ -62,17 +81,109 @@ impl<'a, F: Subject> Walk<'a, F> {
             (step.normal == target).then_some((action, step))
         });
         let (action, step) = found.expect("the search took this step");
-        self.take(action, step);
+        let place = match action {
+            Action::Deliver(at) | Action::Drop(at) | Action::Duplicate(at) => self.find(at),
+            _ => 0,
+        };
+        let command = self.command(action);
+        self.take(action, step, place, command);
     }
 
-    fn take(&mut self, action: Action, step: RawStep) {
-        let command = self.command(action);
+    /// How many commands lead to where the search begins.
+    pub fn led(&self) -> usize {
+        self.search.start.as_ref().map_or(0, |start| start.commands.len())
+    }
+
+    /// Where it has come to.
+    pub fn into_start(self) -> Start {
+        Start { root: self.root, channels: self.channels, commands: self.commands }
+    }
+
+    /// Does what a command of a recorded run says, or says why it cannot be done.
+    pub fn follow(&mut self, command: &Command) -> Result<(), String> {
+        if self.carry_void(command) {
+            self.commands.push(command.clone());
+            return Ok(());
+        }
+        if let Command::Restart { amnesia, .. } = command {
+            self.search.model.budgets.amnesia = *amnesia;
+        }
+        let actions = self.search.raw_actions(&self.root);
+        let action = actions.into_iter().find(|action| self.means(*action, command));
+        let action = action.ok_or_else(|| format!("`{command}` is not possible at its place"))?;
+        let step = self.search.raw_step(&self.root, action);
+        if let Some(broken) = self.search.last_broken() {
+            return Err(format!("{} is broken before: {}", broken.property, broken.detail));
+        }
+        let place = self.named(command).unwrap_or(0);
+        self.take(action, step, place, Some(command.clone()));
+        Ok(())
+    }
+
+    /// Whether a command loses or copies a message that cannot arrive anyway; if so, it is done.
+    fn carry_void(&mut self, command: &Command) -> bool {
+        let Some(place) = self.named(command) else { return false };
+        let Command::Carry { what, from, to, .. } = command else { return false };
+        let Some(ends) = self.pair(*from, *to) else { return false };
+        let letters = &mut self.channels.get_mut(&ends).expect("the message is in it").letters;
+        if !letters[place].is_void {
+            return false;
+        }
+        match what {
+            Carry::Deliver => return false,
+            Carry::Drop => drop(letters.remove(place)),
+            Carry::Duplicate => letters.insert(place + 1, letters[place].clone()),
+        }
+        true
+    }
+
+    fn pair(&self, from: NodeId, to: NodeId) -> Option<(usize, usize)> {
+        let members = &self.search.model.members;
+        Some((members.position(from)?, members.position(to)?))
+    }
+
+    /// The place, in its channel, of the message that a command names by its number.
+    fn named(&self, command: &Command) -> Option<usize> {
+        let Command::Carry { from, to, which: Which::Nth(nth), .. } = command else { return None };
+        let letters = &self.channels.get(&self.pair(*from, *to)?)?.letters;
+        letters.iter().position(|letter| letter.nth == *nth)
+    }
+
+    /// Whether a command stands for an action.
+    fn means(&self, action: Action, command: &Command) -> bool {
+        let (at, does) = match action {
+            Action::Deliver(at) => (at, Carry::Deliver),
+            Action::Drop(at) => (at, Carry::Drop),
+            Action::Duplicate(at) => (at, Carry::Duplicate),
+            _ => return self.command(action).as_ref() == Some(command),
+        };
+        let Command::Carry { what, from, to, .. } = command else { return false };
+        let Some(place) = self.named(command) else { return false };
+        if *what != does || self.pair(*from, *to) != Some(ends(at)) {
+            return false;
+        }
+        let (from, to) = ends(at);
+        let letters = &self.channels[&(from, to)].letters;
+        let content = self.search.letters(&self.root, from, to);
+        let nth = usize::from(at.nth);
+        match self.search.model.fifo {
+            // Of equal messages in a row only the first is listed.
+            true => {
+                let living = letters[..place].iter().filter(|letter| !letter.is_void).count();
+                let row = content.get(nth..=living).unwrap_or_default();
+                !row.is_empty() && row.iter().all(|letter| *letter == row[0])
+            }
+            false => content[nth].message() == letters[place].message,
+        }
+    }
+
+    /// Takes a step; `place` is that of its message in its channel, if it has one.
+    fn take(&mut self, action: Action, step: RawStep, place: usize, command: Option<Command>) {
         match action {
             Action::Deliver(at) | Action::Drop(at) => {
-                self.remove(at);
+                self.channels.get_mut(&ends(at)).expect("the message is in it").letters.remove(place);
             }
             Action::Duplicate(at) => {
-                let place = self.find(at);
                 let channel = self.channels.get_mut(&ends(at)).expect("the message is in it");
                 let Travelling { nth, message, .. } = channel.letters[place];
                 channel.letters.insert(place + 1, Travelling { nth, message, is_void: false });
@@ -172,11 +283,6 @@ impl<'a, F: Subject> Walk<'a, F> {
             false => living.find(|(_, other)| other.message == letter.message()),
         };
         found.map(|(place, _)| place).expect("every letter was noted when it was sent")
-    }
-
-    fn remove(&mut self, at: Place) {
-        let place = self.find(at);
-        self.channels.get_mut(&ends(at)).expect("the message is in it").letters.remove(place);
     }
 }
 

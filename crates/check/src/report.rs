@@ -3,6 +3,9 @@
 use conclave_trace::Script;
 use serde::Serialize;
 
+use crate::search::Stopped;
+use crate::subject::Entries;
+
 /// What a search found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -14,7 +17,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
     /// How often each process asked: a number, or `forever`.
-    pub entries: String,
+    pub entries: Entries,
     /// What could go wrong, in words.
     pub failures: String,
     /// How messages and time were taken, in words.
@@ -29,7 +32,7 @@ pub struct Report {
     pub complete: bool,
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub incomplete: Option<String>,
+    pub incomplete: Option<Stopped>,
     /// Whether steps were left out because they commute with others.
     pub reduced: bool,
     /// Whether numbers that only grow were moved down.

@@ -13,7 +13,7 @@ use crate::action::{Action, Task};
 use crate::graph::{BROKEN, Graph};
 use crate::intern::{LOCAL, Tuples, hash_words};
 use crate::model::{CellOf, Heard, Letter, Model};
-use crate::path::RawStep;
+use crate::path::{RawStep, Start};
 use crate::reduce::{Facts, Reduction};
 use crate::space::{Broken, Expansion, Root, Tables, Worker};
 use crate::subject::Subject;
@@ -150,6 +150,12 @@ pub struct Search<F: Subject> {
     pub stopped: Option<Stopped>,
     started: Instant,
     next: usize,
+    /// Where the present level ends.
+    level_ends: usize,
+    /// Where a search begins that was led there.
+    pub start: Option<Start>,
+    /// Why it could not be led there.
+    pub misled: Option<String>,
     first_sends: Vec<(usize, usize, u32, bool)>,
     /// Whether a reduced search has learnt something that it should have known before.
     pub is_surprised: bool,
@@ -197,6 +203,9 @@ impl<F: Subject> Search<F> {
             stopped: None,
             started: Instant::now(),
             next: 0,
+            level_ends: 0,
+            start: None,
+            misled: None,
             first_sends: Vec::new(),
             is_surprised: false,
             is_going_on: false,
@@ -205,12 +214,12 @@ impl<F: Subject> Search<F> {
         if search.reduction.is_some() {
             search.workers.iter_mut().for_each(|worker| worker.facts = Some(Facts::default()));
         }
-        let root = search.beginning();
+        let root = if search.model.lead.is_empty() { search.beginning() } else { search.led() };
         search.states.intern(hash_words(&root), &root, NO_PARENT, 0);
         search
     }
 
-    fn beginning(&mut self) -> Root {
+    pub(crate) fn beginning(&mut self) -> Root {
         let n = self.model.n();
         let heard = vec![Heard::FIRST; n];
         let mut root = {
@@ -247,7 +256,7 @@ impl<F: Subject> Search<F> {
     }
 
     /// The same state with its numbers moved down, where the search does so.
-    fn normal(&mut self, root: &[u32]) -> Root {
+    pub(crate) fn normal(&mut self, root: &[u32]) -> Root {
         if !self.model.normalise {
             return root.to_vec();
         }
@@ -285,6 +294,11 @@ impl<F: Subject> Search<F> {
         self.first_sends.clone()
     }
 
+    /// What was found broken last outside of the search.
+    pub fn last_broken(&self) -> Option<&Broken> {
+        self.workers[0].broken.last()
+    }
+
     /// The state in which the search begins.
     pub fn first_root(&self) -> Root {
         self.states.root(0).to_vec()
@@ -309,26 +323,29 @@ impl<F: Subject> Search<F> {
     /// Goes on until everything has been seen, a promise is broken or a limit is reached.
     pub fn run(&mut self, limits: &Limits, watch: &mut dyn FnMut(&Progress)) {
         while self.next < self.states.len() {
-            let level_ends = self.states.len();
             if limits.depth.is_some_and(|depth| self.depth >= depth) {
                 self.stopped = Some(Stopped::Depth);
                 return;
             }
-            while self.next < level_ends {
-                let end = (self.next + BLOCK).min(level_ends);
+            // A search that was stopped goes on where it was, perhaps in the middle of a level.
+            if self.next == self.level_ends {
+                self.level_ends = self.states.len();
+            }
+            while self.next < self.level_ends {
+                let end = (self.next + BLOCK).min(self.level_ends);
                 self.block(end);
                 self.next = end;
-                watch(&self.progress(level_ends - end));
+                watch(&self.progress(self.level_ends - end));
                 if (self.violation.is_some() && !self.is_going_on) || self.is_surprised {
                     return;
                 }
+                self.depth += u32::from(self.next == self.level_ends);
                 self.stopped = self.over(limits);
                 if self.stopped.is_some() && self.next < self.states.len() {
                     return;
                 }
                 self.stopped = None;
             }
-            self.depth += 1;
         }
     }
 

@@ -17,6 +17,24 @@ pub enum Entries {
     Forever,
 }
 
+impl core::fmt::Display for Entries {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Times(times) => write!(f, "{times}"),
+            Self::Forever => f.write_str("forever"),
+        }
+    }
+}
+
+impl serde::Serialize for Entries {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Times(times) => serializer.serialize_u8(*times),
+            Self::Forever => serializer.serialize_str("forever"),
+        }
+    }
+}
+
 impl Entries {
     fn is_over(self) -> bool {
         self == Self::Times(0)
@@ -89,6 +107,8 @@ pub trait Subject: Family<Protocol: Send + Sync, Ledger: Send + Sync> {
     }
     /// It has asked.
     fn asked(app: &mut Self::App, request: &RequestOf<Self>);
+    /// From now on it may ask so many times.
+    fn refill(app: &mut Self::App, entries: Entries);
     /// It was told something.
     fn hear(app: &mut Self::App, event: &EventOf<Self>);
     /// Its process crashed.
@@ -162,6 +182,10 @@ impl<L: Locks> Subject for Locking<L> {
         }
     }
 
+    fn refill(app: &mut Entering, entries: Entries) {
+        app.left = entries;
+    }
+
     fn hear(app: &mut Entering, event: &L::Event) {
         match L::told(event).1 {
             mutex::Event::Granted { .. } => app.stage = Stage::Inside,
@@ -208,6 +232,10 @@ impl<A: Election + Send + Sync> Subject for Electing<A> {
 
     fn asked(left: &mut Entries, _request: &election::Request) {
         *left = left.less();
+    }
+
+    fn refill(left: &mut Entries, entries: Entries) {
+        *left = entries;
     }
 
     fn hear(_left: &mut Entries, _event: &election::Event) {}

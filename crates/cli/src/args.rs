@@ -1,5 +1,7 @@
 //! What can be asked for on the command line.
 
+mod check;
+
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
@@ -13,6 +15,8 @@ use conclave_sim::faults::{Change, Crash, Detector, Partition, Pause};
 use conclave_sim::rng::Chance;
 use conclave_sim::span::{Span, parse_time};
 use conclave_trace::{Axis, Stamps};
+
+pub use check::{CheckArgs, RecordedMoment};
 
 /// Distributed coordination: every classic algorithm once, as a pure state machine.
 #[derive(Debug, Parser)]
@@ -29,6 +33,8 @@ pub enum Command {
     List(ListArgs),
     /// Simulate a run of an algorithm: diagram, costs beside the formula, properties.
     Sim(Box<SimArgs>),
+    /// Try every order of messages and every failure: properties, counts, the shortest counterexample.
+    Check(Box<CheckArgs>),
     /// Repeat a script or a recorded trace and say whether it comes out the same.
     Replay(ReplayArgs),
     /// Print a script that lets a shell complete commands and options.
@@ -299,6 +305,12 @@ pub enum DiagramArg {
     Never,
 }
 
+impl DiagramArg {
+    pub fn is_always(self) -> bool {
+        self == Self::Always
+    }
+}
+
 /// The ids of the processes, no two alike.
 #[derive(Clone, Debug)]
 pub struct Ids(pub Vec<NodeId>);
@@ -439,20 +451,20 @@ impl core::str::FromStr for Link {
 }
 
 impl SimArgs {
-    /// Who takes part.
-    pub fn members(&self) -> Result<Members, crate::Failure> {
-        match (&self.ids, self.n) {
-            (Some(Ids(ids)), Some(n)) if ids.len() != n as usize => {
-                Err(crate::Failure::new(format!("-n says {n} processes, but --ids names {}", ids.len())))
-            }
-            (Some(Ids(ids)), _) => Ok(Members::listed(ids.clone())),
-            (None, n) => Ok(Members::numbered(n.unwrap_or(3))),
-        }
-    }
-
     /// How often each process enters each lock.
     pub fn entries(&self, processes: usize) -> u64 {
         self.entries.unwrap_or(if processes <= 100 { 3 } else { 1 })
+    }
+}
+
+/// Who takes part: those who are named, or so many, or the usual number.
+pub fn members(ids: Option<&Ids>, n: Option<u32>, usual: u32) -> Result<Members, crate::Failure> {
+    match (ids, n) {
+        (Some(Ids(ids)), Some(n)) if ids.len() != n as usize => {
+            Err(crate::Failure::new(format!("-n says {n} processes, but --ids names {}", ids.len())))
+        }
+        (Some(Ids(ids)), _) => Ok(Members::listed(ids.clone())),
+        (None, n) => Ok(Members::numbered(n.unwrap_or(usual))),
     }
 }
 
@@ -535,6 +547,7 @@ pub fn completions(shell: Shell) -> String {
 const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave list
   conclave sim ricart-agrawala -n 3 --entries 1
+  conclave check ricart-agrawala -n 3
 
 Exit codes: 0 all held, 1 a property failed or what was asked for did not happen, 2 wrong usage or input.";
 

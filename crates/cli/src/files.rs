@@ -111,8 +111,13 @@ impl OutputArgs {
 
     /// Whether all the files can be written.
     pub fn check(&self) -> Result<(), Failure> {
+        self.check_with(None)
+    }
+
+    /// The same, with one more.
+    pub fn check_with(&self, other: Option<&Path>) -> Result<(), Failure> {
         let mut seen = Vec::new();
-        for path in self.paths() {
+        for path in self.paths().chain(other) {
             check(path)?;
             let place = target(path);
             if seen.contains(&place) && !is_special(path) {

@@ -5,6 +5,7 @@
 //! usage or input.
 
 mod args;
+mod check;
 mod failure;
 mod files;
 mod list;
@@ -38,6 +39,7 @@ fn run(command: &Command, given: &args::Given) -> Result<Verdict, Failure> {
     match command {
         Command::List(args) => list::run(args),
         Command::Sim(args) => sim::run(args, given),
+        Command::Check(args) => check::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Completions { shell } => {
             output::show(&args::completions(*shell))?;

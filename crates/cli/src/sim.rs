@@ -16,7 +16,7 @@ use owo_colors::OwoColorize as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::{DiagramArg, Given, OutputArgs, Seeds, SimArgs};
+use crate::args::{DiagramArg, Given, OutputArgs, Seeds, SimArgs, members};
 use crate::failure::{Failure, Verdict, no_such_algorithm};
 use crate::output::{self, Progress, Sheet, grouped, judged, notice, terminal_width, violated};
 use crate::replay;
@@ -44,11 +44,11 @@ pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
     };
     let about = registry::find(name).ok_or_else(|| no_such_algorithm(name))?;
     check_family(about, given)?;
-    let members = args.members()?;
+    let members = members(args.ids.as_ref(), args.n, 3)?;
     let plan = plan(about, args, &members)?;
     check_size(about, &plan)?;
     check_delays(about, &plan)?;
-    check_settings(args)?;
+    check_settings(&args.set)?;
     let setup = Setup {
         algorithm: about.name.into(),
         nodes: members.iter().collect(),
@@ -82,9 +82,10 @@ const LOCK_OPTIONS: &[&str] =
     &["--locks", "--entries", "--load", "--think", "--hold", "--join", "--leave", "--lose-token"];
 const ELECTION_OPTIONS: &[&str] = &["--start", "--retire"];
 
-fn check_settings(args: &SimArgs) -> Result<(), Failure> {
+/// Refuses a setting that is set twice.
+pub fn check_settings(set: &[(String, String)]) -> Result<(), Failure> {
     let mut seen = BTreeMap::new();
-    for (key, value) in &args.set {
+    for (key, value) in set {
         if let Some(other) = seen.insert(key, value) {
             return Err(Failure::new(format!("--set: {key} is set twice, to {other} and to {value}")));
         }
@@ -159,7 +160,8 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
     })
 }
 
-fn not_a_member(process: NodeId, whence: &str, members: &Members) -> Failure {
+/// The sentence about a process that does not take part.
+pub fn not_a_member(process: NodeId, whence: &str, members: &Members) -> Failure {
     let range = match members.len() {
         n if members.iter().eq((1..=n as u32).map(NodeId)) => format!("they are 1 to {n}"),
         n if n <= 20 => {

@@ -1,6 +1,7 @@
 //! The real binary, from outside: what it prints, what it leaves behind, how it exits.
 
 mod bad_input;
+mod checking;
 mod electing;
 mod listing;
 mod replaying;
@@ -102,7 +103,7 @@ fn words<'a>(line: &'a str, path: &'a Path) -> Vec<&'a str> {
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
-    for command in ["", "list", "sim", "replay", "completions"] {
+    for command in ["", "list", "sim", "check", "replay", "completions"] {
         let ran = line(&format!("{command} --help")).ends(0);
         assert!(ran.out.contains("Example"), "{command}:\n{}", ran.out);
         assert_eq!(ran.err, "");
@@ -113,7 +114,8 @@ fn every_command_explains_itself_with_an_example() {
 #[test]
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(line(&format!("completions {shell}")).ends(0).out.contains("conclave"), "{shell}");
+        let script = line(&format!("completions {shell}")).ends(0).out;
+        assert!(script.contains("conclave") && script.contains("verify-reduction"), "{shell}");
     }
 }
 
@@ -124,6 +126,7 @@ fn a_reader_that_leaves_early_is_no_failure() {
         "list --json",
         "sim central --entries 1",
         "sim central --entries 1 --json",
+        "check central -n 2",
         "completions bash",
     ] {
         let (reader, writer) = std::io::pipe().expect("there are pipes");

@@ -1,0 +1,148 @@
+//! What has been verified, at which size: the table in `docs/verified.md` says no more and no less. `CONCLAVE_UPDATE=1` (or
+//! `cargo xtask fix`) writes it anew.
+//!
+//! Without optimisation only the rows with few states are held against the runs; an optimised build takes all of them.
+
+use std::fmt::Write as _;
+
+use conclave_algorithms::{About, Family, registry};
+use conclave_check::{Budgets, Entries, Limits, Options, Report, check};
+use conclave_trace::Setup;
+
+/// No row has more states.
+const MOST_STATES: usize = 1_000_000;
+/// Rows with more states are left to an optimised build.
+const FEW_STATES: usize = 10_000;
+
+/// A row of the table: one algorithm at one size.
+struct Row {
+    algorithm: &'static str,
+    nodes: u32,
+    entries: Entries,
+    crashes: u8,
+    order: bool,
+}
+
+fn rows(about: &'static About) -> Vec<Row> {
+    let row = |nodes, entries| Row { algorithm: about.name, nodes, entries, crashes: 0, order: false };
+    let once = Entries::Times(1);
+    match about.family {
+        Family::Mutex => {
+            vec![row(3, once), row(2, Entries::Times(2)), Row { order: true, ..row(2, Entries::Forever) }]
+        }
+        Family::Election => vec![row(3, once), row(4, once), Row { crashes: 1, ..row(3, once) }],
+    }
+}
+
+impl Row {
+    /// The part of the row that says what is searched.
+    fn name(&self) -> String {
+        let Self { algorithm, nodes, entries, crashes, order } = self;
+        let failures = if *crashes == 0 { "none".into() } else { format!("{crashes} crash") };
+        let order = if *order { "safety, liveness, order" } else { "safety, liveness" };
+        format!("| {algorithm} | {nodes} | {entries} | {failures} | {order} |")
+    }
+
+    fn search(&self) -> Report {
+        let options = Options {
+            entries: self.entries,
+            budgets: Budgets { crashes: self.crashes, ..Budgets::default() },
+            order: self.order,
+            limits: Limits { memory: 4 << 30, states: Some(MOST_STATES), ..Limits::default() },
+            ..Options::default()
+        };
+        check(&Setup::numbered(self.algorithm, self.nodes), &options, &mut |_| {})
+            .expect("it can be searched so")
+    }
+
+    fn line(&self) -> String {
+        let report = self.search();
+        let (states, depth, verdict) = match (&report.counterexample, report.incomplete) {
+            (Some(found), _) => {
+                (grouped(report.states), report.depth.to_string(), format!("{} is broken", found.property))
+            }
+            (None, Some(_)) => {
+                (format!("more than {}", grouped(MOST_STATES)), "-".into(), "nothing broken so far".into())
+            }
+            (None, None) => (grouped(report.states), report.depth.to_string(), "holds".into()),
+        };
+        format!("{} {states} | {depth} | {verdict} |", self.name())
+    }
+}
+
+/// A whole number with its thousands set apart.
+fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let start = digits.len() % 3;
+    let mut parts: Vec<&str> = vec![&digits[..start]];
+    parts.extend((start..digits.len()).step_by(3).map(|at| &digits[at..at + 3]));
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(",")
+}
+
+/// What the page says of how many states a row has.
+fn recorded_states(line: &str) -> Option<usize> {
+    line.split('|').nth(6)?.trim().replace(',', "").parse().ok()
+}
+
+fn all_rows() -> impl Iterator<Item = Row> {
+    registry::all().into_iter().flat_map(rows)
+}
+
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for row in all_rows() {
+        writeln!(page, "{}", row.line()).expect("a text takes every line");
+    }
+    page
+}
+
+const HEAD: &str = "\
+# What has been verified
+
+Written by `cargo xtask fix`; a test compares it with the searches. [checking.md](checking.md) says what a search does.
+
+Every row is one search through **all** runs of an algorithm as it is by default: every order of messages, and every moment
+for the crash where there is one. *Entries* is how often each process asks (in elections: may call one); `forever` covers
+any number. *Holds*: nothing that is promised is broken, [deadlock and starvation](checking.md#runs-without-end) included.
+A search with more than 1,000,000 states is given up.
+
+The same by hand, the first row of each kind:
+
+```sh
+conclave check central -n 3
+conclave check central -n 2 --entries 2
+conclave check central -n 2 --entries forever --order
+conclave check bully -n 3
+conclave check bully -n 3 --crashes 1
+```
+
+| algorithm | processes | entries | failures | judged | states | depth | verdict |
+|---|---|---|---|---|---|---|---|
+";
+
+#[test]
+fn the_table_says_what_the_searches_find() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/verified.md");
+    if std::env::var_os("CONCLAVE_UPDATE").is_some() {
+        std::fs::write(path, page()).expect("docs/verified.md can be written");
+    }
+    let written = std::fs::read_to_string(path).expect("docs/verified.md is there");
+    let (head, lines) = written.split_at(written.rfind("|---|\n").map_or(0, |at| at + "|---|\n".len()));
+    assert_eq!(head, HEAD, "the page does not begin as it should; `cargo xtask fix` writes it anew");
+    let lines: Vec<_> = lines.lines().collect();
+    assert_eq!(lines.len(), all_rows().count(), "a row per search; `cargo xtask fix` writes them anew");
+    for (row, line) in all_rows().zip(lines) {
+        assert!(line.starts_with(&row.name()), "{} is missing at: {line}", row.name());
+        let is_small = recorded_states(line).is_some_and(|states| states <= FEW_STATES);
+        if is_small || !cfg!(debug_assertions) {
+            assert_eq!(line, row.line(), "the search finds otherwise; `cargo xtask fix` writes it anew");
+        }
+    }
+}
+
+#[test]
+fn thousands_are_set_apart() {
+    for (count, text) in [(7, "7"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+        assert_eq!(grouped(count), text);
+    }
+}

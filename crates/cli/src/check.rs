@@ -1,0 +1,437 @@
+//! `conclave check`: all runs within budgets.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use conclave_algorithms::{About, Channels, Family, Mutant, Synchrony, registry};
+use conclave_check::{Budgets, CheckError, Counterexample, Entries, Limits, Options, Report, Stopped, check};
+use conclave_core::{Members, NodeId};
+use conclave_sim::{Played, play};
+use conclave_trace::{Command, Setup, Trace, What, commands_of, describe};
+use serde_json::{Value, json};
+
+use crate::args::{CheckArgs, Ids, RecordedMoment, members};
+use crate::failure::{Failure, Verdict, nearest, no_such_algorithm};
+use crate::files;
+use crate::output::{self, Progress, Searched, grouped, size};
+use crate::sim::{check_settings, drawn, not_a_member};
+
+/// Searches all runs of an algorithm.
+pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
+    let led = args.from.as_ref().map(Led::read).transpose()?;
+    let about = about(args.algo.as_deref(), led.as_ref())?;
+    let name = led.as_ref().map_or(args.mutant.as_deref(), |led| led.setup.mutant.as_deref());
+    let mutant = name.map(|name| find_mutant(about, name)).transpose()?;
+    check_settings(&args.set)?;
+    check_family(about, args)?;
+    let setup = match &led {
+        Some(led) => led.setup.clone(),
+        None => setup(about, args, mutant)?,
+    };
+    check_starters(args.start.as_ref(), &Members::listed(setup.nodes.clone()))?;
+    let lead = led.map_or_else(Vec::new, |led| led.commands);
+    let attempts = attempts(args, mutant, &lead)?;
+    args.output.check_with(args.script.as_deref())?;
+    Job { args, about, setup }.run(&attempts)
+}
+
+fn about(named: Option<&str>, led: Option<&Led>) -> Result<&'static About, Failure> {
+    let recorded = led.map(|led| led.setup.algorithm.as_str());
+    let name = match (named, recorded) {
+        (Some(named), Some(recorded)) if named != recorded => {
+            return Err(Failure::new(format!("the trace is of {recorded}, not of {named}")));
+        }
+        (Some(name), _) | (None, Some(name)) => name,
+        (None, None) => {
+            return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
+        }
+    };
+    registry::find(name).ok_or_else(|| no_such_algorithm(name))
+}
+
+fn setup(about: &About, args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Setup, Failure> {
+    let members = members(args.ids.as_ref(), args.n, mutant.map_or(3, |mutant| mutant.nodes))?;
+    Ok(Setup {
+        algorithm: about.name.into(),
+        nodes: members.iter().collect(),
+        settings: args.set.iter().cloned().collect(),
+        mutant: args.mutant.clone(),
+        channels: args.channels.map(|channels| Channels::from(channels).name().into()),
+        locks: 1,
+    })
+}
+
+/// A recorded run up to a moment.
+struct Led {
+    setup: Setup,
+    commands: Vec<Command>,
+}
+
+impl Led {
+    fn read(moment: &RecordedMoment) -> Result<Self, Failure> {
+        let named =
+            |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", moment.trace.display()));
+        let text = files::read(&moment.trace)?;
+        let mut trace = Trace::read_jsonl(&text).map_err(|error| named(&error))?;
+        let step = moment.step.unwrap_or(trace.records.len());
+        if step > trace.records.len() {
+            return Err(named(&format!("it has {} records, and not {step}", trace.records.len())));
+        }
+        trace.records.truncate(step);
+        if let Some(record) = trace.records.iter().find(|record| is_foreign(&record.what)) {
+            let (id, what) = (record.id, describe(record));
+            return Err(named(&match record.what {
+                What::Violation { .. } => format!("record {id}: {what}; begin before that"),
+                _ => format!("record {id}: the checker knows nothing like '{what}'"),
+            }));
+        }
+        Ok(Self { setup: Setup::from_header(&trace.header), commands: commands_of(&trace) })
+    }
+}
+
+/// What happens in recorded runs, but not in searches.
+fn is_foreign(what: &What) -> bool {
+    matches!(
+        what,
+        What::Join
+            | What::Pause
+            | What::Resume
+            | What::Partition { .. }
+            | What::Heal { .. }
+            | What::Violation { .. }
+    )
+}
+
+fn find_mutant(about: &'static About, name: &str) -> Result<&'static Mutant, Failure> {
+    about.mutants.iter().find(|mutant| mutant.name == name).ok_or_else(|| {
+        let names = || about.mutants.iter().map(|mutant| mutant.name);
+        let known = match nearest(name, names()) {
+            Some(meant) => format!("did you mean '{meant}'?"),
+            None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        Failure::new(format!("{} has no mutant '{name}'; {known}", about.name))
+            .hint(format!("'conclave list {} --mutants' shows them", about.name))
+    })
+}
+
+/// Refuses options that make no sense for the algorithm.
+fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
+    let is_election = about.family == Family::Election;
+    let relies_on_time = about.synchrony == Synchrony::Synchronous;
+    let name = about.name;
+    let why = if is_election && args.cancels.is_some() {
+        format!("--cancels belongs to mutual exclusion, and {name} is not of that kind")
+    } else if is_election && args.order {
+        format!("--order belongs to mutual exclusion, and {name} is not of that kind")
+    } else if is_election && args.entries == Some(Entries::Forever) {
+        "an election that is called for ever never ends; give --entries a number".into()
+    } else if !relies_on_time && args.ticks.is_some() {
+        format!("--ticks is for algorithms that rely on time, and {name} does not")
+    } else if !relies_on_time && args.untimed {
+        format!("--untimed is for algorithms that rely on time, and {name} does not")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(why))
+}
+
+fn check_starters(starters: Option<&Ids>, members: &Members) -> Result<(), Failure> {
+    let ids = starters.map_or(&[][..], |Ids(ids)| ids);
+    match ids.iter().find(|id| !members.contains(**id)) {
+        Some(stranger) => Err(not_a_member(*stranger, &format!("--start {}", stranger.0), members)),
+        None => Ok(()),
+    }
+}
+
+/// The searches to make, one after the other until one breaks something: one, or those that refute a broken twin.
+fn attempts(args: &CheckArgs, mutant: Option<&Mutant>, lead: &[Command]) -> Result<Vec<Options>, Failure> {
+    let safety = args.safety || args.verify_reduction;
+    if args.order && safety && !args.no_reduction {
+        let sentence = "--order cannot be judged when steps are left out that commute";
+        return Err(Failure::new(sentence).hint("leave out --safety, or add --no-reduction"));
+    }
+    let usual = mutant.map_or_else(|| vec![Options::default()], conclave_check::attempts);
+    // Whoever says how often everyone asks wants one search only.
+    let most = if args.entries.is_some() { 1 } else { usual.len() };
+    usual.into_iter().take(most).map(|usual| options(args, usual, lead)).collect()
+}
+
+/// What was asked for, and the rest as usual.
+fn options(args: &CheckArgs, usual: Options, lead: &[Command]) -> Result<Options, Failure> {
+    let safety = args.safety || args.verify_reduction;
+    let order = args.order || usual.order;
+    Ok(Options {
+        entries: args.entries.unwrap_or(usual.entries),
+        starters: args.start.as_ref().map(|Ids(ids)| ids.clone()),
+        budgets: budgets(args, usual.budgets)?,
+        detector: !args.no_detector,
+        order,
+        liveness: !safety,
+        reduce: safety && !args.no_reduction && !order,
+        untimed: args.untimed,
+        ticks: args.ticks.unwrap_or(usual.ticks),
+        threads: args.threads.unwrap_or_else(cores),
+        limits: Limits {
+            memory: args.memory.unwrap_or_else(three_quarters),
+            depth: args.depth,
+            time: args.time,
+            states: None,
+        },
+        lead: lead.to_vec(),
+    })
+}
+
+fn budgets(args: &CheckArgs, usual: Budgets) -> Result<Budgets, Failure> {
+    let budgets = Budgets {
+        crashes: args.crashes.unwrap_or(usual.crashes),
+        restarts: args.restarts.unwrap_or(usual.restarts),
+        amnesia: args.amnesia,
+        drops: args.drops.unwrap_or(usual.drops),
+        duplicates: args.duplicates.unwrap_or(usual.duplicates),
+        suspicions: args.suspicions.unwrap_or(usual.suspicions),
+        cancels: args.cancels.unwrap_or(usual.cancels),
+    };
+    // A recorded run may have crashes in it.
+    let may_crash = budgets.crashes > 0 || args.from.is_some();
+    let why = if !may_crash && budgets.restarts > 0 {
+        "nobody restarts who has not crashed: --restarts needs --crashes"
+    } else if budgets.restarts == 0 && budgets.amnesia {
+        "--amnesia is about who restarts: it needs --restarts"
+    } else if !may_crash && args.no_detector {
+        "--no-detector is about who crashes: it needs --crashes"
+    } else {
+        return Ok(budgets);
+    };
+    Err(Failure::new(why))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Three quarters of the memory that is available, in bytes.
+fn three_quarters() -> usize {
+    const UNKNOWN: usize = 2 << 30;
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kilobytes: usize = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kilobytes * 1024)
+    });
+    available.map_or(UNKNOWN, |bytes| bytes / 4 * 3)
+}
+
+/// What was asked for, understood.
+struct Job<'a> {
+    args: &'a CheckArgs,
+    about: &'static About,
+    setup: Setup,
+}
+
+impl Job<'_> {
+    fn run(&self, attempts: &[Options]) -> Result<Verdict, Failure> {
+        let (options, mut report) = self.first_telling(attempts)?;
+        let full = match self.args.verify_reduction {
+            true => Some(self.search(&Options { reduce: false, ..options.clone() })?),
+            false => None,
+        };
+        let replayed = report.counterexample.as_mut().map(Replayed::of);
+        let compared = full.as_ref().map(|full| Compared::of(&report, full));
+        self.write(&report, replayed.as_ref())?;
+        if self.args.output.json {
+            output::show_json(&json(&report, replayed.as_ref(), compared.as_ref()))?;
+        } else {
+            let searched = Searched { about: self.about, setup: &self.setup, options, report: &report };
+            output::show(&self.page(&searched, replayed.as_ref(), compared.as_ref()))?;
+        }
+        let agrees = compared.is_none_or(|compared| compared.agrees());
+        Ok(Verdict::of(agrees && report.all_held() && report.incomplete != Some(Stopped::Memory)))
+    }
+
+    /// The first search that breaks something or does not come to its end, or else the last.
+    fn first_telling<'a>(&self, attempts: &'a [Options]) -> Result<(&'a Options, Report), Failure> {
+        let (last, others) = attempts.split_last().expect("there is something to search");
+        for options in others {
+            let report = self.search(options)?;
+            if !report.complete {
+                return Ok((options, report));
+            }
+        }
+        Ok((last, self.search(last)?))
+    }
+
+    fn search(&self, options: &Options) -> Result<Report, Failure> {
+        let latest = Arc::new(Mutex::new(None::<conclave_check::Progress>));
+        let shown = Arc::clone(&latest);
+        let name = self.about.name;
+        let _line = Progress::start(move |_| {
+            let progress = *shown.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.map_or_else(|| format!("checking {name}"), |progress| how_far(name, &progress))
+        });
+        let mut watch = |progress: &conclave_check::Progress| {
+            *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(*progress);
+        };
+        check(&self.setup, options, &mut watch).map_err(|error| match &error {
+            CheckError::Setting(_) => {
+                Failure::new(error).hint(format!("'conclave list {name}' shows what there is"))
+            }
+            CheckError::Unfit(_) | CheckError::UnknownAlgorithm(_) => Failure::new(error),
+        })
+    }
+
+    fn write(&self, report: &Report, replayed: Option<&Replayed>) -> Result<(), Failure> {
+        if let (Some(path), Some(found)) = (&self.args.script, &report.counterexample) {
+            files::write(path, |out| write!(out, "{}", found.script))?;
+        }
+        match replayed.and_then(|replayed| replayed.played.as_ref()) {
+            Some(played) => self.args.output.write(&played.trace),
+            None => Ok(()),
+        }
+    }
+
+    /// The files that were asked for are of a counterexample.
+    fn unwritten(&self) -> &'static str {
+        let wanted = self.args.script.is_some() || self.args.output.wants_files();
+        if wanted { "  nothing was written: there is no counterexample\n" } else { "" }
+    }
+
+    fn page(
+        &self,
+        searched: &Searched<'_>,
+        replayed: Option<&Replayed>,
+        compared: Option<&Compared>,
+    ) -> String {
+        let mut page = searched.text();
+        if let Some(compared) = compared {
+            page += &compared.text();
+        }
+        let (Some(found), Some(replayed)) = (&searched.report.counterexample, replayed) else {
+            return page + &searched.verdict() + self.unwritten();
+        };
+        page += &searched.broken(found);
+        if let Some(played) = replayed.played.as_ref().filter(|_| self.args.output.diagram.is_always()) {
+            page += &format!("\n{}", drawn(&played.trace, self.args.output.diagram));
+        }
+        page + &replayed.text(self.args.script.as_deref())
+    }
+}
+
+/// How far a search has come, in a line.
+fn how_far(name: &str, progress: &conclave_check::Progress) -> String {
+    let seconds = progress.elapsed.as_secs_f64().max(1e-3);
+    format!(
+        "checking {name}: {} states, {} to expand on level {}, {} states/s, {}, {seconds:.0} s",
+        grouped(progress.states as u64),
+        grouped(progress.frontier as u64),
+        progress.depth,
+        grouped((progress.states as f64 / seconds) as u64),
+        size(progress.memory),
+    )
+}
+
+/// A counterexample, played by the simulator.
+struct Replayed {
+    /// Nothing if the simulator could not play it.
+    played: Option<Played>,
+    /// What the simulator saw, if it is not the same.
+    disagreement: Option<String>,
+}
+
+impl Replayed {
+    /// Plays the script, and puts in what came out.
+    fn of(found: &mut Counterexample) -> Self {
+        match play(&found.script) {
+            Ok(played) => {
+                found.script.clone_from(&played.script);
+                let disagreement = match &played.violation {
+                    Some(violation) if violation.property == found.property => None,
+                    Some(violation) => {
+                        Some(format!("it sees {} broken: {}", violation.property, violation.detail))
+                    }
+                    None => Some("it sees nothing broken".into()),
+                };
+                Self { played: Some(played), disagreement }
+            }
+            Err(error) => {
+                Self { played: None, disagreement: Some(format!("it cannot play the script: {error}")) }
+            }
+        }
+    }
+
+    fn text(&self, script: Option<&std::path::Path>) -> String {
+        output::replayable(script, self.disagreement.as_deref())
+    }
+
+    fn json(&self) -> Value {
+        json!({ "agrees": self.disagreement.is_none(), "detail": self.disagreement })
+    }
+}
+
+/// What a search found with steps left out, beside what it found without.
+struct Compared {
+    reduced: (usize, u64),
+    full: (usize, u64),
+    difference: Option<String>,
+}
+
+impl Compared {
+    fn of(reduced: &Report, full: &Report) -> Self {
+        let broken = |report: &Report| match &report.counterexample {
+            Some(found) => format!("{} is broken", found.property),
+            None => "nothing is broken".into(),
+        };
+        let unfinished = |report: &Report| report.incomplete.map(|why| why.to_string());
+        let difference = if let Some(why) = unfinished(reduced).or_else(|| unfinished(full)) {
+            Some(format!("they cannot be compared, because a search did not come to its end: {why}"))
+        } else if broken(reduced) != broken(full) {
+            Some(format!("with steps left out {}, without {}", broken(reduced), broken(full)))
+        } else {
+            None
+        };
+        let counts = |report: &Report| (report.states, report.transitions);
+        Self { reduced: counts(reduced), full: counts(full), difference }
+    }
+
+    fn agrees(&self) -> bool {
+        self.difference.is_none()
+    }
+
+    fn factor(&self) -> f64 {
+        self.full.0 as f64 / self.reduced.0.max(1) as f64
+    }
+
+    fn text(&self) -> String {
+        output::compared(self.reduced, self.full, self.factor(), self.difference.as_deref())
+    }
+
+    fn json(&self) -> Value {
+        let side =
+            |(states, transitions): (usize, u64)| json!({ "states": states, "transitions": transitions });
+        json!({
+            "agrees": self.agrees(),
+            "detail": self.difference,
+            "reduced": side(self.reduced),
+            "full": side(self.full),
+            "factor": self.factor(),
+        })
+    }
+}
+
+/// The report for programs: what was promised apart from what was not, as in the other commands.
+fn json(report: &Report, replayed: Option<&Replayed>, compared: Option<&Compared>) -> Value {
+    let mut value = json!(report);
+    let (promised, other): (Vec<_>, Vec<_>) =
+        report.properties.iter().partition(|property| property.promised);
+    value["properties"] = json!(promised);
+    value["not_promised"] = json!(other);
+    if let Some(replayed) = replayed {
+        value["simulator"] = replayed.json();
+    }
+    if let Some(compared) = compared {
+        value["reduction"] = compared.json();
+    }
+    value
+}
+
+/// Processes by name.
+pub fn names(ids: &[NodeId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,202 @@
+//! A search for people: what was searched, how much there was, what held, what broke.
+
+use std::path::Path;
+
+use conclave_algorithms::{About, Family};
+use conclave_check::{Counterexample, Entries, Options, Report, Stopped};
+use conclave_sim::Property;
+use conclave_trace::Setup;
+use owo_colors::OwoColorize as _;
+
+use super::report::{grouped, judged};
+use super::term::indented;
+use crate::args::quoted;
+
+/// A script of more commands is only written into a file.
+const MOST_COMMANDS: usize = 60;
+
+/// A search and what it found.
+pub struct Searched<'a> {
+    pub about: &'a About,
+    pub setup: &'a Setup,
+    pub options: &'a Options,
+    pub report: &'a Report,
+}
+
+impl Searched<'_> {
+    /// What was searched, the counts, the properties.
+    pub fn text(&self) -> String {
+        let report = self.report;
+        let row = |label: &str, value: String| indented(&format!("  {label:<13}"), &value);
+        let mut text = self.header();
+        text.push('\n');
+        text += &row("states", grouped(report.states as u64));
+        text += &row("transitions", grouped(report.transitions));
+        text += &row("depth", grouped(report.depth.into()));
+        let speed = grouped(report.states_per_second as u64);
+        let threads = counted(report.threads as u64, "thread", "threads");
+        text += &row("time", format!("{}, {speed} states/s, {threads}", seconds(report.wall_seconds)));
+        text += &row("memory", size(report.memory));
+        if report.reduced {
+            text += &row("reduction", "steps that commute are followed in one order only".into());
+        }
+        if report.normalised {
+            text += &row("numbers", "those that only grow are moved down".into());
+        }
+        if let Some(overtaking) = report.overtaking {
+            let bound = overtaking
+                .bound
+                .map_or_else(|| "nothing is promised".into(), |bound| format!("{bound} allowed"));
+            text += &row("overtaking", format!("at most {}, {bound}", overtaking.most));
+        }
+        text += &row("complete", self.complete());
+        let (promised, other): (Vec<_>, Vec<_>) =
+            report.properties.iter().partition(|property| property.promised);
+        let plain = |properties: Vec<&conclave_check::Property>| {
+            properties.into_iter().map(plain).collect::<Vec<_>>()
+        };
+        text + "\n" + &judged(&plain(promised), &plain(other)) + "\n"
+    }
+
+    fn header(&self) -> String {
+        let (title, report) = (self.about.title, self.report);
+        let mut facts = vec![counted(report.nodes as u64, "process", "processes"), self.demand()];
+        let led = self.options.lead.len();
+        facts.extend(
+            (led > 0).then(|| format!("after {}", counted(led as u64, "recorded step", "recorded steps"))),
+        );
+        facts.extend([report.failures.clone(), report.network.clone()]);
+        facts.extend(self.setup.settings.iter().map(|(key, value)| format!("{key}={value}")));
+        facts.extend(self.setup.mutant.as_ref().map(|mutant| format!("mutant {mutant}")));
+        let line = indented("", &format!("{title} · {}", facts.join(" · ")));
+        line.replacen(title, &title.bold().to_string(), 1)
+    }
+
+    /// How often who asks.
+    fn demand(&self) -> String {
+        let each = |times: String| if self.report.nodes == 1 { times } else { times + " each" };
+        let by = |who: String| match &self.options.starters {
+            Some(starters) => format!("{who}, by {}", crate::check::names(starters)),
+            None => who,
+        };
+        match (self.about.family, self.options.entries) {
+            (_, Entries::Forever) => by("entries for ever".into()),
+            (Family::Mutex, Entries::Times(times)) => by(each(counted(times.into(), "entry", "entries"))),
+            (Family::Election, Entries::Times(times)) => by(each(counted(times.into(), "call", "calls"))),
+        }
+    }
+
+    fn complete(&self) -> String {
+        match (&self.report.incomplete, &self.report.counterexample) {
+            (_, Some(_)) => "no, it ended at the broken promise".into(),
+            (Some(why), None) => format!("no: {why}"),
+            (None, None) => "yes".into(),
+        }
+    }
+
+    /// What a search without a counterexample comes to.
+    pub fn verdict(&self) -> String {
+        let Some(why) = self.report.incomplete else {
+            return format!("{} nothing that was judged is broken in any run\n", "✓".green());
+        };
+        let sentence = format!("nothing is broken in what was seen, but not everything was seen: {why}");
+        let mut text = indented("– ", &sentence).replacen('–', &"–".yellow().to_string(), 1);
+        if why == Stopped::Memory {
+            let hint = if self.options.liveness { "--safety takes less, " } else { "" };
+            text += &format!("  {hint}--memory allows more, --depth asks for less\n");
+        }
+        text
+    }
+
+    /// The promise that is broken, and the way there.
+    pub fn broken(&self, found: &Counterexample) -> String {
+        let sentence = format!("{} is broken: {}", found.property, found.detail);
+        let lines = indented("✗ ", &sentence);
+        let mut text: String = lines.lines().map(|line| format!("{}\n", line.red().bold())).collect();
+        text += &indented("  ", &self.way(found));
+        let commands = found.script.blocks.iter().map(|block| block.commands.len()).sum::<usize>();
+        text += &match commands {
+            0..=MOST_COMMANDS => format!("\n{}", found.script),
+            more => format!("  the script has {more} commands; --script FILE writes it\n"),
+        };
+        text
+    }
+
+    /// How long the way is, and from where on there is no other.
+    fn way(&self, found: &Counterexample) -> String {
+        let steps = counted(found.steps as u64, "step", "steps");
+        if let Some(circle) = found.circle {
+            let circle = counted(circle as u64, "step", "steps");
+            return format!("{steps}, and then {circle} that go round for ever");
+        }
+        let fewest = if self.report.reduced { "" } else { ", no way is shorter" };
+        let avoidable = match found.unavoidable_after {
+            None => String::new(),
+            Some(0) => "; nothing can avoid it".into(),
+            Some(after) if after >= found.steps => "; it can be avoided up to the last of them".into(),
+            Some(after) => {
+                format!("; after {} it can no longer be avoided", counted(after as u64, "step", "steps"))
+            }
+        };
+        steps + fewest + &avoidable
+    }
+}
+
+fn plain(property: &conclave_check::Property) -> Property {
+    let conclave_check::Property { name, claim, holds, ref detail, .. } = *property;
+    Property { name, claim, holds, detail: detail.clone() }
+}
+
+/// How to see a counterexample again, and whether the simulator sees it too.
+pub fn replayable(script: Option<&Path>, disagreement: Option<&str>) -> String {
+    let how = match script {
+        Some(path) => format!("conclave replay {}", quoted(&path.display().to_string())),
+        None => "save the script as bug.script, then: conclave replay bug.script".into(),
+    };
+    let mut text = format!("\n{}  {how}\n", "replay it".bold());
+    match disagreement {
+        None => text += &format!("{} the simulator sees it, too\n", "✓".green()),
+        Some(why) => {
+            let lines = indented("✗ ", &format!("the simulator disagrees; this is a bug: {why}"));
+            text.extend(lines.lines().map(|line| format!("{}\n", line.red().bold())));
+        }
+    }
+    text
+}
+
+/// Two searches side by side: states and transitions with steps left out, and without.
+pub fn compared(reduced: (usize, u64), full: (usize, u64), factor: f64, difference: Option<&str>) -> String {
+    let row = |label: &str, reduced: u64, full: u64| {
+        format!("  {label:<13}{:>15} {:>15}\n", grouped(reduced), grouped(full))
+    };
+    let head = format!("{:>15} {:>15}", "reduced", "full");
+    let mut text = format!("  {:<13}{}\n", "", head.dimmed());
+    text += &row("states", reduced.0 as u64, full.0 as u64);
+    text += &row("transitions", reduced.1, full.1);
+    text += &match difference {
+        None => format!("{} same verdict, {factor:.1} times fewer states\n\n", "✓".green()),
+        Some(why) => format!("{}\n\n", format!("✗ the searches differ: {why}").red().bold()),
+    };
+    text
+}
+
+/// One thing, many things.
+fn counted(count: u64, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { more })
+}
+
+fn seconds(seconds: f64) -> String {
+    if seconds < 10.0 { format!("{seconds:.2} s") } else { format!("{seconds:.0} s") }
+}
+
+/// Bytes, with as many digits as anyone reads.
+pub fn size(bytes: usize) -> String {
+    let mega = bytes as f64 / 1e6;
+    if mega < 10.0 {
+        format!("{mega:.1} MB")
+    } else if mega < 10_000.0 {
+        format!("{mega:.0} MB")
+    } else {
+        format!("{:.1} GB", mega / 1e3)
+    }
+}

@@ -173,7 +173,8 @@ impl Checker<'_> {
         let entries = self.entries(&members);
         let restless = A::is_restless(&config);
         let mut model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
-        model.normalise |= restless;
+        // A group that mends itself counts epochs and lives, which nobody moves down.
+        model.normalise = (model.normalise || restless) && !A::CHANGES_GROUP;
         self.search(model, claims, promises.overtaking)
     }
 

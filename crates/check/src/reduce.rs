@@ -10,6 +10,8 @@
 //! without it, makes the search begin again with it; when it ends, every fact was known all along. No fact can be missed: what the
 //! others do before they send to the chosen process commutes with the steps followed, and is followed after them.
 //!
+//! Steps that need not happen, such as requests, are never chosen alone: a dead end is one although somebody may still ask.
+//!
 //! Only safety and dead ends are preserved, and only while all failures that may happen have happened: failures are paid from
 //! budgets that all processes share. A set all of whose steps lead to states seen before is not used: else a circle could
 //! put off the others for ever.

@@ -447,7 +447,9 @@ impl<F: Subject> Worker<F> {
         let mut is_hidden = true;
         for (nth, action) in own {
             let transition = self.follow(base, model, *action);
-            is_hidden &= !transition.is_visible && transition.broken == 0;
+            // What need not happen must not be put before all else: without it the others may come to a dead end.
+            let must_happen = transition.task != Task::Optional;
+            is_hidden &= must_happen && !transition.is_visible && transition.broken == 0;
             leads_on |= is_new(&self.next);
             out.push(nth, transition, &self.next);
             if !is_hidden {

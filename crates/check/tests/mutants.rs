@@ -3,16 +3,18 @@
 use std::time::{Duration, Instant};
 
 use conclave_algorithms::{Mutant, registry};
-use conclave_check::{Counterexample, Options, Report, attempts, check};
+use conclave_check::{Counterexample, Limits, Options, Report, attempts, check};
 use conclave_trace::Setup;
 
 fn search(setup: &Setup, options: &Options) -> Report {
     check(setup, options, &mut |_| {}).expect("it can be searched")
 }
 
-/// Refutes a twin within the time that a reader waits for.
+/// Refutes a twin within the memory that everyone has.
 fn refute(setup: &Setup, attempts: &[Options]) -> Option<Counterexample> {
-    attempts.iter().find_map(|options| search(setup, options).counterexample)
+    let limits = Limits { memory: 2 << 30, time: Some(Duration::from_secs(60)), ..Limits::default() };
+    let options = |options: &Options| Options { limits, ..options.clone() };
+    attempts.iter().find_map(|attempt| search(setup, &options(attempt)).counterexample)
 }
 
 fn replays(setup: &Setup, found: &Counterexample) -> Result<(), String> {

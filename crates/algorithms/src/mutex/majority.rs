@@ -552,10 +552,10 @@ impl Algorithm for Majority {
             },
             Mutant {
                 name: "no-clock",
-                breaks: "ME3",
+                breaks: "ME1",
                 nodes: 3,
-                trigger: Trigger::Forever,
-                change: "clocks stand still: of two requests that of the lower id always comes first",
+                trigger: Trigger::Schedule,
+                change: "clocks stand still: a request has the same stamp as the one before it",
             },
         ],
     };

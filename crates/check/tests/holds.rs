@@ -1,0 +1,170 @@
+//! What the algorithms promise holds in every run of these sizes, and there are exactly so many states.
+
+use conclave_check::{Entries, Limits, Options, Report, check};
+use conclave_trace::Setup;
+
+fn search(algorithm: &str, n: u32, options: &Options) -> Report {
+    let limits = Limits { memory: 2 << 30, ..Limits::default() };
+    let options = Options { limits, ..options.clone() };
+    check(&Setup::numbered(algorithm, n), &options, &mut |_| {}).expect("it can be searched")
+}
+
+/// Complete, nothing broken, and as many states as ever.
+fn holds(algorithm: &str, n: u32, options: &Options, states: usize) {
+    let report = search(algorithm, n, options);
+    let name = format!("{algorithm} n = {n}, {} entries", report.entries);
+    assert!(report.complete, "{name}: {:?} {:?}", report.incomplete, report.counterexample.map(|c| c.detail));
+    for property in report.properties.iter().filter(|property| property.promised) {
+        assert_ne!(property.holds, Some(false), "{name}: {}", property.name);
+    }
+    assert_eq!(report.states, states, "{name}");
+}
+
+fn times(times: u8) -> Options {
+    Options { entries: Entries::Times(times), ..Options::default() }
+}
+
+#[test]
+fn three_processes_enter_once_each() {
+    let counts = [
+        ("central", 122),
+        ("lamport", 988_881),
+        ("ricart-agrawala", 5_315),
+        ("carvalho-roucairol", 2_882),
+        ("maekawa", 457),
+        ("majority", 173_969),
+        ("ricart-agrawala-token", 3_224),
+        ("suzuki-kasami", 725),
+        ("token-ring", 416),
+        ("raymond", 158),
+        ("singhal", 483),
+    ];
+    for (algorithm, states) in counts {
+        holds(algorithm, 3, &times(1), states);
+    }
+}
+
+#[test]
+fn two_processes_enter_twice_each() {
+    let counts = [
+        ("central", 80),
+        ("lamport", 1_679),
+        ("ricart-agrawala", 217),
+        ("carvalho-roucairol", 87),
+        ("maekawa", 287),
+        ("majority", 278),
+        ("ricart-agrawala-token", 79),
+        ("suzuki-kasami", 83),
+        ("token-ring", 186),
+        ("raymond", 87),
+        ("singhal", 83),
+    ];
+    for (algorithm, states) in counts {
+        holds(algorithm, 2, &times(2), states);
+    }
+}
+
+/// Nobody starves, although everyone asks again for ever: all runs, not long ones.
+#[test]
+fn two_processes_enter_for_ever() {
+    let counts = [
+        ("central", 53),
+        ("lamport", 1_377),
+        ("ricart-agrawala", 133),
+        ("carvalho-roucairol", 57),
+        ("maekawa", 138),
+        ("majority", 134),
+        ("ricart-agrawala-token", 50),
+        ("suzuki-kasami", 65),
+        ("token-ring", 116),
+        ("raymond", 58),
+        ("singhal", 59),
+    ];
+    for (algorithm, states) in counts {
+        holds(algorithm, 2, &Options { entries: Entries::Forever, ..Options::default() }, states);
+    }
+}
+
+/// Whoever may start does so at any time, or not at all: that is every set of starters.
+#[test]
+fn elections_end_with_one_leader_whoever_starts() {
+    let counts = [
+        ("bully", 3, 32_781),
+        ("chang-roberts", 4, 1_037),
+        ("ring-active-list", 4, 8_912),
+        ("ring-list", 4, 219_960),
+        ("ring-ballot", 4, 219_640),
+    ];
+    for (algorithm, n, states) in counts {
+        holds(algorithm, n, &times(1), states);
+    }
+}
+
+/// Numbers, verdict and counterexample are the same for any number of threads.
+#[test]
+fn threads_change_nothing() {
+    let twin = Setup { mutant: Some("no-sanders".into()), ..Setup::numbered("maekawa", 4) };
+    for setup in [Setup::numbered("majority", 3), twin] {
+        let [one, two, three] = [1, 2, 3].map(|threads| {
+            let options = Options { threads, ..Options::default() };
+            let report = check(&setup, &options, &mut |_| {}).expect("it can be searched");
+            let script = report.counterexample.map(|found| found.script.to_string());
+            (report.states, report.transitions, report.depth, script)
+        });
+        assert_eq!(one, two);
+        assert_eq!(one, three);
+    }
+}
+
+/// With commuting steps left out there are fewer states, and the same verdicts.
+#[test]
+fn the_reduction_changes_no_verdict() {
+    let twin =
+        |algorithm, n, mutant: &str| Setup { mutant: Some(mutant.into()), ..Setup::numbered(algorithm, n) };
+    let setups = [
+        Setup::numbered("ricart-agrawala", 3),
+        Setup::numbered("majority", 3),
+        Setup::numbered("raymond", 3),
+        twin("ricart-agrawala", 2, "no-tie-break"),
+        twin("maekawa", 4, "no-sanders"),
+        twin("raymond", 3, "no-re-ask"),
+    ];
+    for setup in setups {
+        let [reduced, full] = [true, false].map(|reduce| {
+            let options = Options { reduce, liveness: false, ..Options::default() };
+            check(&setup, &options, &mut |_| {}).expect("it can be searched")
+        });
+        let verdict = |report: &Report| report.counterexample.as_ref().map(|found| found.property);
+        assert_eq!(verdict(&reduced), verdict(&full), "{setup}");
+        if full.complete {
+            assert!(
+                reduced.complete && reduced.states <= full.states,
+                "{setup}: {} of {}",
+                reduced.states,
+                full.states
+            );
+        }
+    }
+}
+
+/// A request is overtaken as often as the literature allows, and no more.
+#[test]
+fn overtaking_is_measured_over_all_schedules() {
+    let options = Options { order: true, ..times(2) };
+    for (algorithm, most) in [("ricart-agrawala", 1), ("suzuki-kasami", 1), ("central", 1)] {
+        let report = search(algorithm, 2, &options);
+        assert!(report.complete, "{algorithm}");
+        let overtaking = report.overtaking.expect("the order is judged");
+        assert_eq!((overtaking.most, overtaking.bound), (most, Some(1)), "{algorithm}");
+    }
+}
+
+/// A search that may not use more memory says so, and is not complete.
+#[test]
+fn the_limit_of_memory_ends_a_search_honestly() {
+    let limits = Limits { memory: 16 << 20, ..Limits::default() };
+    let options = Options { limits, ..Options::default() };
+    let report = check(&Setup::numbered("lamport", 3), &options, &mut |_| {}).expect("it can be searched");
+    assert!(!report.complete && report.counterexample.is_none());
+    assert!(report.memory < 16 << 20, "{}", report.memory);
+}

@@ -9,18 +9,14 @@ use crate::subject::Entries;
 /// The searches that must refute a broken twin, the smallest first: with what it takes to see it, and as often as needed.
 #[must_use]
 pub fn attempts(mutant: &Mutant) -> Vec<Options> {
-    let budgets = match mutant.trigger {
-        Trigger::Schedule | Trigger::Forever => Budgets::default(),
-        Trigger::Crash => Budgets { crashes: 1, ..Budgets::default() },
-        Trigger::Suspicion => Budgets { suspicions: 1, ..Budgets::default() },
-    };
     let order = mutant.breaks.starts_with("ME4") || mutant.breaks.starts_with("ME5");
-    let entries: &[Entries] = match mutant.trigger {
-        Trigger::Forever => &[Entries::Forever],
-        Trigger::Schedule | Trigger::Crash | Trigger::Suspicion => &[Entries::Times(1), Entries::Times(2)],
+    let quiet = Budgets::default();
+    let searches: [(Entries, Budgets); 2] = match mutant.trigger {
+        Trigger::Schedule => [(Entries::Times(1), quiet), (Entries::Times(2), quiet)],
+        Trigger::Crash => [1, 2].map(|times| (Entries::Times(times), Budgets { crashes: 1, ..quiet })),
+        Trigger::Suspicion => [1, 2].map(|suspicions| (Entries::Times(1), Budgets { suspicions, ..quiet })),
+        Trigger::Forever => [(Entries::Forever, quiet), (Entries::Forever, quiet)],
     };
-    entries
-        .iter()
-        .map(|entries| Options { entries: *entries, budgets, order, ..Options::default() })
-        .collect()
+    let options = |(entries, budgets)| Options { entries, budgets, order, ..Options::default() };
+    searches.map(options).to_vec()
 }

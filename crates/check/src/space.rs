@@ -597,11 +597,14 @@ impl<F: Subject> Worker<F> {
         waits
     }
 
-    /// Whether nothing moves any more unless an application asks, or something fails.
+    /// Whether nothing moves any more unless an application asks that need not, or something fails.
     fn is_quiet(&self, base: &Tables<F>, model: &Model<F>) -> bool {
-        let n = model.n();
+        let rests = |cell: &u32| {
+            let meta = &base.metas[*cell as usize];
+            meta.timers.is_empty() && !meta.asks.iter().any(|(is_fair, _)| *is_fair)
+        };
         self.right.iter().all(|content| *content == 0)
-            && self.left[..n].iter().all(|cell| base.metas[*cell as usize].timers.is_empty())
+            && self.left[..model.n()].iter().all(rests)
             && !self.actions.iter().any(|action| matches!(action, Action::Notice { .. }))
     }
 

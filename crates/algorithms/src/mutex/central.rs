@@ -557,7 +557,7 @@ impl Algorithm for Central {
             Mutant {
                 name: "failover-forgets-queue",
                 breaks: "ME3",
-                nodes: 4,
+                nodes: 3,
                 trigger: Trigger::Crash,
                 change: "a new coordinator does not take over who waits",
             },

@@ -546,7 +546,7 @@ impl Algorithm for Majority {
             Mutant {
                 name: "shrinking",
                 breaks: "ME1",
-                nodes: 4,
+                nodes: 3,
                 trigger: Trigger::Suspicion,
                 change: "majorities are counted among those who are not suspected, without asking the others",
             },

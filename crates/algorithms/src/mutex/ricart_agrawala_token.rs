@@ -389,7 +389,7 @@ impl Algorithm for RicartAgrawalaToken {
             Mutant {
                 name: "lowest-first",
                 breaks: "ME4",
-                nodes: 4,
+                nodes: 3,
                 trigger: Trigger::Schedule,
                 change: "the search for the next begins with the first member and not with the successor",
             },

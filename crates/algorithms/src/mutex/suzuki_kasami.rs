@@ -416,7 +416,7 @@ impl Algorithm for SuzukiKasami {
             Mutant {
                 name: "lifo",
                 breaks: "ME4",
-                nodes: 4,
+                nodes: 3,
                 trigger: Trigger::Schedule,
                 change: "the next is taken from the wrong end of the queue",
             },

@@ -9,7 +9,7 @@ use super::{Assembly, AssemblyConfig, Broken, Consent, Monitor, Msg};
 use crate::election::Bully;
 use crate::led::{Led, LedConfig, LedMessage};
 use crate::mutex::{Epoch, Mutex, Promises, Roll, Tally};
-use crate::{About, Algorithm, Arena, Formula, Setting, SettingError, Settings, Values};
+use crate::{About, Algorithm, Arena, Formula, Setting, SettingError, Settings, Synchrony, Values};
 
 /// The algorithm `A` in a group that mends itself, led by whoever the bully makes its leader.
 pub type Recovering<A> = Led<Bully, Assembly<A>>;
@@ -60,7 +60,8 @@ pub fn recovers<A: Mutex>(settings: &Settings, members: &Members) -> bool {
 }
 
 impl<A: Mutex> Algorithm for Recovering<A> {
-    const ABOUT: About = A::ABOUT;
+    /// The election inside relies on time, whatever the algorithm does.
+    const ABOUT: About = About { synchrony: Synchrony::Synchronous, ..A::ABOUT };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
         let bully = Settings::new(&Bully::ABOUT, Arena::Live, [("skip-known-dead", "yes")], None)?;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::args::{CheckArgs, Ids, RecordedMoment, members};
 use crate::failure::{Failure, Verdict, nearest, no_such_algorithm};
 use crate::files;
-use crate::output::{self, Progress, Searched, grouped, size};
+use crate::output::{self, Progress, Searched, grouped, notice, size};
 use crate::sim::{check_settings, drawn, not_a_member};
 
 /// Searches all runs of an algorithm.
@@ -31,6 +31,9 @@ pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
     let lead = led.map_or_else(Vec::new, |led| led.commands);
     let attempts = attempts(args, mutant, &lead)?;
     args.output.check_with(args.script.as_deref())?;
+    if mutant.is_none() && args.depth.is_none() && args.time.is_none() {
+        warn_of_size(about, &setup, &attempts[0]);
+    }
     Job { args, about, setup }.run(&attempts)
 }
 
@@ -202,6 +205,22 @@ fn budgets(args: &CheckArgs, usual: Budgets) -> Result<Budgets, Failure> {
         return Ok(budgets);
     };
     Err(Failure::new(why))
+}
+
+/// Says so if a search may have no end but that of the memory.
+fn warn_of_size(about: &About, setup: &Setup, options: &Options) {
+    let Budgets { crashes, suspicions, .. } = options.budgets;
+    let recovers = about.family == Family::Mutex
+        && (crashes > 0 || suspicions > 0)
+        && setup.settings.get("recovery").is_none_or(|word| word != "off");
+    let why = if recovers {
+        "a group that mends itself repeats its questions"
+    } else if options.entries == Entries::Forever && !options.budgets.is_faultless() {
+        "whoever asks for ever may be in ever new lives and epochs"
+    } else {
+        return;
+    };
+    notice("note", &format!("{why}: the search may go on until the memory is used up; --depth bounds it"));
 }
 
 fn cores() -> usize {

@@ -167,8 +167,8 @@ pub enum Trigger {
     Crash,
     /// A failure detector that calls the living dead.
     Suspicion,
-    /// Everyone asks for ever, and one of them is never let in although things keep moving: no run that comes to an end
-    /// can show that, only a search through all states.
+    /// Everyone asks for ever. No random run that comes to an end shows it, only a search through all states: most of
+    /// these twins let somebody wait for ever although things keep moving.
     Forever,
 }
 

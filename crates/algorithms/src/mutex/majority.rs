@@ -554,7 +554,7 @@ impl Algorithm for Majority {
                 name: "no-clock",
                 breaks: "ME1",
                 nodes: 3,
-                trigger: Trigger::Schedule,
+                trigger: Trigger::Forever,
                 change: "clocks stand still: a request has the same stamp as the one before it",
             },
         ],

@@ -228,6 +228,7 @@ impl Checker<'_> {
             entries: options.entries,
             failures: in_words(&options.budgets, options.detector),
             network: network(&search.model),
+            ticks: search.model.ticks,
             states: search.states.len(),
             transitions: search.transitions,
             depth: search.depth.saturating_sub(1),

@@ -22,6 +22,9 @@ pub struct Report {
     pub failures: String,
     /// How messages and time were taken, in words.
     pub network: String,
+    /// Ticks that a message took at most, where time was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<u16>,
     /// Distinct states found.
     pub states: usize,
     /// Steps between them.

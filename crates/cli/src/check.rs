@@ -31,8 +31,8 @@ pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
     let lead = led.map_or_else(Vec::new, |led| led.commands);
     let attempts = attempts(args, mutant, &lead)?;
     args.output.check_with(args.script.as_deref())?;
-    if mutant.is_none() && args.depth.is_none() && args.time.is_none() {
-        warn_of_size(about, &setup, &attempts[0]);
+    if args.depth.is_none() && args.time.is_none() {
+        warn_of_size(&attempts[0]);
     }
     Job { args, about, setup }.run(&attempts)
 }
@@ -119,7 +119,10 @@ fn find_mutant(about: &'static About, name: &str) -> Result<&'static Mutant, Fai
 /// Refuses options that make no sense for the algorithm.
 fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
     let is_election = about.family == Family::Election;
-    let relies_on_time = about.synchrony == Synchrony::Synchronous;
+    // A group that mends itself relies on time, whatever its algorithm does.
+    let may_mend = args.crashes.is_some() || args.suspicions.is_some() || !args.set.is_empty();
+    let relies_on_time = about.synchrony == Synchrony::Synchronous
+        || (!is_election && (may_mend || args.mutant.is_some() || args.from.is_some()));
     let name = about.name;
     let why = if is_election && args.cancels.is_some() {
         format!("--cancels belongs to mutual exclusion, and {name} is not of that kind")
@@ -208,19 +211,14 @@ fn budgets(args: &CheckArgs, usual: Budgets) -> Result<Budgets, Failure> {
 }
 
 /// Says so if a search may have no end but that of the memory.
-fn warn_of_size(about: &About, setup: &Setup, options: &Options) {
-    let Budgets { crashes, suspicions, .. } = options.budgets;
-    let recovers = about.family == Family::Mutex
-        && (crashes > 0 || suspicions > 0)
-        && setup.settings.get("recovery").is_none_or(|word| word != "off");
-    let why = if recovers {
-        "a group that mends itself repeats its questions"
-    } else if options.entries == Entries::Forever && !options.budgets.is_faultless() {
-        "whoever asks for ever may be in ever new lives and epochs"
-    } else {
-        return;
-    };
-    notice("note", &format!("{why}: the search may go on until the memory is used up; --depth bounds it"));
+fn warn_of_size(options: &Options) {
+    if options.entries == Entries::Forever && !options.budgets.is_faultless() {
+        let why = "with failures, who asks for ever may do so in ever new lives and epochs";
+        notice(
+            "note",
+            &format!("{why}: the search may go on until the memory is used up; --depth bounds it"),
+        );
+    }
 }
 
 fn cores() -> usize {
@@ -292,6 +290,8 @@ impl Job<'_> {
             CheckError::Setting(_) => {
                 Failure::new(error).hint(format!("'conclave list {name}' shows what there is"))
             }
+            CheckError::Unfit(_) if self.args.from.is_some() && !options.untimed => Failure::new(error)
+                .hint("'conclave check --help' says what a trace may hold; perhaps --untimed is missing"),
             CheckError::Unfit(_) | CheckError::UnknownAlgorithm(_) => Failure::new(error),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conclave_algorithms::{About, Family, Synchrony};
+use conclave_algorithms::{About, Family};
 use conclave_check::{Counterexample, Entries, Options, Report, Stopped};
 use conclave_sim::Property;
 use conclave_trace::Setup;
@@ -129,8 +129,8 @@ impl Searched<'_> {
             let circle = counted(circle as u64, "step", "steps");
             return format!("{steps}, and then {circle} that go round for ever");
         }
-        let counts_time = self.about.synchrony == Synchrony::Synchronous && !self.options.untimed;
-        let fewest = if self.report.reduced || counts_time { "" } else { ", no way is shorter" };
+        let is_fewest = !self.report.reduced && self.report.ticks.is_none();
+        let fewest = if is_fewest { ", no way is shorter" } else { "" };
         let avoidable = match found.unavoidable_after {
             None => String::new(),
             Some(0) => "; nothing can avoid it".into(),

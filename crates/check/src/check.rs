@@ -175,7 +175,7 @@ impl Checker<'_> {
         let mut model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
         // A group that mends itself counts epochs and lives, which nobody moves down.
         model.normalise = (model.normalise || restless) && !A::CHANGES_GROUP;
-        self.search(model, claims, promises.overtaking)
+        self.search(model, &claims, promises.overtaking)
     }
 
     fn model<F: Subject>(
@@ -207,7 +207,7 @@ impl Checker<'_> {
     fn search<F: Subject>(
         self,
         model: Model<F>,
-        claims: Vec<Judgement>,
+        claims: &[Judgement],
         bound: Option<u64>,
     ) -> Result<Report, CheckError> {
         if let Some(why) = misled(&model) {
@@ -220,7 +220,7 @@ impl Checker<'_> {
         let counterexample = examined.counterexample(self.setup);
         let Examined { search, lasso, .. } = &examined;
         let property =
-            |claim: Judgement| judged(claim, search, lasso.as_ref().map(|(name, ..)| *name), options);
+            |claim: &Judgement| judged(claim, search, lasso.as_ref().map(|(name, ..)| *name), options);
         Ok(Report {
             algorithm: self.setup.algorithm.clone(),
             nodes: self.setup.nodes.len(),
@@ -240,7 +240,7 @@ impl Checker<'_> {
             memory: search.bytes(),
             wall_seconds: took.as_secs_f64(),
             states_per_second: (search.states.len() as f64 / took.as_secs_f64().max(1e-9)).round(),
-            properties: claims.into_iter().map(property).collect(),
+            properties: claims.iter().map(property).collect(),
             overtaking: options.order.then(|| Overtaking { most: search.overtaking(), bound }),
             counterexample,
         })
@@ -276,7 +276,7 @@ impl Visitor for Checker<'_> {
         let claims = Judge::<A>::judgements(&election::Properties::<A>::new(&config, &members));
         let entries = self.entries(&members);
         let model = self.model::<Electing<A>>(&A::ABOUT, members, config, ledger, entries);
-        self.search(model, claims, None)
+        self.search(model, &claims, None)
     }
 }
 
@@ -292,7 +292,7 @@ const FIRST_LOOK: usize = 20_000;
 
 fn examine<F: Subject>(model: Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Examined<F> {
     let mut search = match options.reduce {
-        true => return Examined { search: reduced(model, options, watch), lasso: None },
+        true => return Examined { search: reduced(&model, options, watch), lasso: None },
         false => Search::new(model, options.threads, options.liveness, None),
     };
     let mut look = FIRST_LOOK;
@@ -333,7 +333,7 @@ fn endless<F: Subject>(search: &Search<F>) -> Option<(&'static str, String, Lass
 }
 
 /// Searches with commuting steps left out, again whenever somebody turns out to send to whom nobody knew it sends.
-fn reduced<F: Subject>(model: Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search<F> {
+fn reduced<F: Subject>(model: &Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search<F> {
     let mut reduction = Reduction::default();
     loop {
         let mut search = Search::new(model.clone(), options.threads, false, Some(reduction));
@@ -448,12 +448,12 @@ fn block(comments: &mut Vec<String>, command: Command) -> Block {
 }
 
 fn judged<F: Subject>(
-    claim: Judgement,
+    claim: &Judgement,
     search: &Search<F>,
     endless: Option<&'static str>,
     options: &Options,
 ) -> Property {
-    let Judgement { property: name, claim, promised, .. } = claim;
+    let Judgement { property: name, claim, promised, .. } = *claim;
     let broken = search.violation.as_ref().filter(|violation| violation.broken.property == name);
     let is_order = matches!(name, "ME4" | "ME5-FCFS" | "ME5-TS" | "ME5-HB");
     let is_timely = matches!(name, "ME6" | "ME7");

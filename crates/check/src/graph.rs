@@ -4,9 +4,10 @@
 //! happen all the time happens at last. So a component holds a fair run if and only if each task is either impossible in
 //! one of its states, or carried out by one of its steps; and a part of a component holds one only if the whole does.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::action::Task;
+use crate::intern::Memo;
 
 /// Where a step leads that breaks a promise.
 pub const BROKEN: u32 = u32::MAX;
@@ -19,7 +20,7 @@ pub struct Graph {
     targets: Vec<u32>,
     labels: Vec<u32>,
     tasks: Vec<Task>,
-    numbers: HashMap<Task, u32>,
+    numbers: Memo<Task, u32>,
     /// States in which nothing moves any more, and should.
     stuck: BTreeSet<u32>,
 }

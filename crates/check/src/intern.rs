@@ -70,6 +70,9 @@ impl BuildHasher for Fixed {
     }
 }
 
+/// What was worked out before, by what it was worked out from: looked up, and never walked through.
+pub type Memo<K, V> = hashbrown::HashMap<K, V, Fixed>;
+
 /// The hash of a tuple.
 #[inline(always)]
 pub fn hash_words(words: &[u32]) -> u64 {

@@ -3,11 +3,9 @@
 //! An algorithm compares and increments its numbers; it cannot tell whether all of a [space](conclave_core::Space) are
 //! smaller by the same amount. Whatever every process declares by its visitor of counters is moved down as far as it goes.
 
-use std::collections::HashMap;
-
 use conclave_core::{Counter, Floors, Message, Protocol};
 
-use crate::intern::{Fixed, LOCAL};
+use crate::intern::{LOCAL, Memo};
 use crate::model::{Letter, Model};
 use crate::space::{Tables, Worker, channel, pairs};
 use crate::subject::Subject;
@@ -16,9 +14,9 @@ use crate::subject::Subject;
 #[derive(Default)]
 pub struct Normaliser {
     /// What is found in the cells, in the messages by sender, and in the worlds.
-    cells: HashMap<u32, Floors, Fixed>,
-    messages: HashMap<(u32, usize), Floors, Fixed>,
-    worlds: HashMap<u32, Floors, Fixed>,
+    cells: Memo<u32, Floors>,
+    messages: Memo<(u32, usize), Floors>,
+    worlds: Memo<u32, Floors>,
 }
 
 impl Normaliser {
@@ -62,7 +60,7 @@ impl Normaliser {
 
 /// What was found before, or is found now; nothing is kept of numbers that are good only for a while.
 fn remembered<K: Eq + core::hash::Hash>(
-    known: &mut HashMap<K, Floors, Fixed>,
+    known: &mut Memo<K, Floors>,
     key: K,
     id: u32,
     find: impl FnOnce() -> Floors,
@@ -79,7 +77,7 @@ fn remembered<K: Eq + core::hash::Hash>(
 
 fn apply<F: Subject>(worker: &mut Worker<F>, base: &Tables<F>, model: &Model<F>, floors: &Floors) {
     let n = model.n();
-    let lower = |counter: Counter<'_>| floors.lower(counter);
+    let lower = |mut counter: Counter<'_>| floors.lower(&mut counter);
     for place in 0..n {
         let mut cell = worker.cell(base, worker.next_left[place]).clone();
         if let Some(state) = &mut cell.state {

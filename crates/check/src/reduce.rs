@@ -127,7 +127,7 @@ impl Reduction {
         {
             for place in 0..model.n() {
                 if self.is_enough(worker, base, model, place)
-                    && worker.try_only(base, model, place, &is_new, out)
+                    && worker.try_only(base, model, place, is_new, out)
                 {
                     return;
                 }

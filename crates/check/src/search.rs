@@ -419,7 +419,7 @@ impl<F: Subject> Search<F> {
                     .zip(&mut self.workers)
                     .map(|(nth, worker)| scope.spawn(move || shared.work(worker, range(nth))))
                     .collect();
-                let joined = spawned.into_iter().map(|thread| thread.join());
+                let joined = spawned.into_iter().map(std::thread::ScopedJoinHandle::join);
                 joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
             })
         };

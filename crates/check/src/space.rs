@@ -6,7 +6,6 @@
 
 use core::hash::BuildHasher;
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 
 use conclave_algorithms::family::MessageOf;
 use conclave_algorithms::mutex::Epoch;
@@ -14,7 +13,7 @@ use conclave_algorithms::{Breach, Ledger};
 use conclave_core::{Incarnation, Input, Protocol};
 
 use crate::action::{Action, Place, Task};
-use crate::intern::{Fixed, Interner, LOCAL, Tuples, hash_words};
+use crate::intern::{Fixed, Interner, LOCAL, Memo, Tuples, hash_words};
 use crate::model::{
     ANNOUNCES, Budgets, CellOf, Heard, Letter, Model, ProtocolOf, Said, Stepped, World, asks, crash,
 };
@@ -309,13 +308,13 @@ enum Retag {
 pub struct Worker<F: Subject> {
     local: Tables<F>,
     records: Vec<Record<F>>,
-    memo: HashMap<(u32, u8, Cause), u32, Fixed>,
-    changes: HashMap<(u32, Change), Changed, Fixed>,
-    ticked: HashMap<u32, u32, Fixed>,
-    quiets: HashMap<u32, u32, Fixed>,
+    memo: Memo<(u32, u8, Cause), u32>,
+    changes: Memo<(u32, Change), Changed>,
+    ticked: Memo<u32, u32>,
+    quiets: Memo<u32, u32>,
     /// The same with numbers of this worker, good until the tables take them over.
     passing_records: Vec<Record<F>>,
-    passing: HashMap<(u32, u8, Cause), u32, Fixed>,
+    passing: Memo<(u32, u8, Cause), u32>,
     normaliser: Normaliser,
     /// What was found broken, from number 1 on.
     pub broken: Vec<Broken>,
@@ -369,12 +368,12 @@ impl<F: Subject> Worker<F> {
         Self {
             local: Tables::new(n),
             records: Vec::new(),
-            memo: HashMap::default(),
-            changes: HashMap::default(),
-            ticked: HashMap::default(),
-            quiets: HashMap::default(),
+            memo: Memo::default(),
+            changes: Memo::default(),
+            ticked: Memo::default(),
+            quiets: Memo::default(),
             passing_records: Vec::new(),
-            passing: HashMap::default(),
+            passing: Memo::default(),
             normaliser: Normaliser::default(),
             broken: Vec::new(),
             unpromised: BTreeMap::new(),

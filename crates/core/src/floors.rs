@@ -73,7 +73,7 @@ impl Floors {
     }
 
     /// Moves a counter down.
-    pub fn lower(&self, counter: Counter<'_>) {
+    pub fn lower(&self, counter: &mut Counter<'_>) {
         *counter.value = counter.value.saturating_sub(self.floor(counter.space));
     }
 }
@@ -93,10 +93,10 @@ mod tests {
         floors.meet(&Counter::bound(clock, &mut late));
         floors.meet(&Counter::exact(other, &mut elsewhere));
         assert!(!floors.is_level());
-        floors.lower(Counter::exact(clock, &mut a));
-        floors.lower(Counter::exact(clock, &mut b));
-        floors.lower(Counter::bound(clock, &mut late));
-        floors.lower(Counter::exact(other, &mut elsewhere));
+        floors.lower(&mut Counter::exact(clock, &mut a));
+        floors.lower(&mut Counter::exact(clock, &mut b));
+        floors.lower(&mut Counter::bound(clock, &mut late));
+        floors.lower(&mut Counter::exact(other, &mut elsewhere));
         assert_eq!((a, b, late, elsewhere), (1, 3, 0, 1));
     }
 
@@ -107,7 +107,7 @@ mod tests {
         floors.meet(&Counter::exact(Space::shared("x"), &mut a));
         floors.meet(&Counter::exact(Space::shared("x"), &mut b));
         assert!(floors.is_level());
-        floors.lower(Counter::exact(Space::shared("x"), &mut b));
+        floors.lower(&mut Counter::exact(Space::shared("x"), &mut b));
         assert_eq!(b, 5);
     }
 }

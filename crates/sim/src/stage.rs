@@ -45,7 +45,7 @@ impl<P: Protocol> Snapshot<P> {
     fn normalise(&mut self, members: &Members) {
         let mut floors = Floors::default();
         self.visit_counters(members, &mut |counter| floors.meet(&counter));
-        self.visit_counters(members, &mut |counter| floors.lower(counter));
+        self.visit_counters(members, &mut |mut counter| floors.lower(&mut counter));
     }
 
     fn visit_counters(&mut self, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {

@@ -158,11 +158,11 @@ fn attempts(args: &CheckArgs, mutant: Option<&Mutant>, lead: &[Command]) -> Resu
     let usual = mutant.map_or_else(|| vec![Options::default()], conclave_check::attempts);
     // Whoever says how often everyone asks wants one search only.
     let most = if args.entries.is_some() { 1 } else { usual.len() };
-    usual.into_iter().take(most).map(|usual| options(args, usual, lead)).collect()
+    usual.iter().take(most).map(|usual| options(args, usual, lead)).collect()
 }
 
 /// What was asked for, and the rest as usual.
-fn options(args: &CheckArgs, usual: Options, lead: &[Command]) -> Result<Options, Failure> {
+fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Options, Failure> {
     let safety = args.safety || args.verify_reduction;
     let order = args.order || usual.order;
     Ok(Options {

@@ -132,7 +132,7 @@ impl Message for RicartAgrawalaMessage {
             }
             Msg::Reply { time, clock, fence } => {
                 visit(Counter::exact(CLOCK, time));
-                // It only ever raises the clock of the receiver; plain replies carry none.
+                // It only ever raises the clock of the receiver.
                 visit(Counter::bound(CLOCK, clock));
                 visit(fence.counter());
             }
@@ -295,7 +295,8 @@ impl RicartAgrawala {
     }
 
     fn reply(&self, theirs: Stamp, out: &mut impl Effects<Self>) {
-        let clock = if self.config.tells_clock { self.clock.time() } else { 0 };
+        // The paper's replies tell nothing that the requester does not know.
+        let clock = if self.config.tells_clock { self.clock.time() } else { theirs.time };
         out.send(theirs.process, Msg::Reply { time: theirs.time, clock, fence: self.fence });
     }
 }

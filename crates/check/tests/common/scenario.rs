@@ -27,7 +27,7 @@ pub struct Scenario {
 }
 
 /// Bytes after which the engine gives up; stateright, which knows no such limit, would take many times as much.
-const MOST_MEMORY: usize = 1 << 29;
+const MOST_MEMORY: usize = 1 << 30;
 
 /// In the words of the command line.
 impl core::fmt::Display for Scenario {

@@ -107,8 +107,8 @@ pub struct Assembly<A: Mutex> {
     round: Option<Round>,
     /// The search for the token that we lead.
     probe: Option<Probe>,
-    /// How many tokens we have been sent in this epoch.
-    tokens_seen: u64,
+    /// Who has asked us for the token since one was last sent to us.
+    asked_where: BTreeSet<NodeId>,
     lease: Lease,
     /// Messages of epochs that have not reached us yet.
     early: Vec<Early<A::Message>>,
@@ -251,16 +251,16 @@ pub enum AssemblyMessage<M> {
     Where {
         /// The epoch of the token.
         epoch: Epoch,
-        /// The number of the question.
-        round: u64,
+        /// Whether I ask for the second time.
+        again: bool,
     },
     /// The answer to that.
     Here {
         /// The epoch.
         epoch: Epoch,
-        /// The number of the question.
-        round: u64,
-        /// Whether I have it, or how many I have been sent.
+        /// Whether it was the second question.
+        again: bool,
+        /// Whether I have it.
         found: Found,
     },
     /// I am inside, and want to stay there.
@@ -305,11 +305,10 @@ pub struct Report {
 pub enum Found {
     /// Here.
     Here,
-    /// Not here.
-    Elsewhere {
-        /// How many tokens have arrived here in this epoch.
-        seen: u64,
-    },
+    /// Not here now, but it was here since the first question.
+    PassedBy,
+    /// Not here, and it has not been since the first question.
+    Nowhere,
 }
 
 impl<M: Message> Message for AssemblyMessage<M> {
@@ -456,7 +455,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
             leavers: BTreeSet::new(),
             round: None,
             probe: None,
-            tokens_seen: 0,
+            asked_where: BTreeSet::new(),
             lease: Lease::default(),
             early: Vec::new(),
         }
@@ -588,8 +587,8 @@ impl<A: Mutex> Assembly<A> {
                 }
             }
             Msg::Lost { epoch } => self.on_lost(epoch, out),
-            Msg::Where { epoch, round } => self.on_where(from, epoch, round, out),
-            Msg::Here { epoch, round, found } => self.on_here(from, epoch, round, found, out),
+            Msg::Where { epoch, again } => self.on_where(from, epoch, again, out),
+            Msg::Here { epoch, again, found } => self.on_here(from, epoch, again, found, out),
             Msg::Renew { epoch, number } => {
                 if epoch == self.epoch && self.is_active() {
                     out.send(from, Msg::Renewed { epoch, number });
@@ -747,7 +746,9 @@ impl<A: Mutex> Assembly<A> {
         } else if !self.group.contains(from) {
             self.set_right(from, epoch, out);
         } else if epoch == self.epoch && self.is_active() {
-            self.tokens_seen += u64::from(A::token_in(&message).is_some());
+            if A::token_in(&message).is_some() {
+                self.asked_where.clear();
+            }
             self.play(Input::Receive { from, message }, out);
         }
     }

@@ -4,9 +4,12 @@
 //! is not enough, because a token that moves can dodge it. The token is lost if in two rounds, the second begun when the
 //! first was over, nobody had it, and nobody was sent one in between.
 //!
+//! Questions carry no numbers: a search is over only when everyone has answered, whatever the answers were, so that no
+//! answer can be taken for one to a later question. Who is asked remembers who asks, until a token passes by.
+//!
 //! A token that is slow on its way is taken for lost all the same. That does no harm, because a new epoch voids it.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
 use conclave_core::{After, Effects, Incarnation, NodeId};
 
@@ -16,14 +19,12 @@ use crate::mutex::{Epoch, Mutex, Standing};
 /// A search for the token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Probe {
-    /// The number of the question.
-    round: u64,
-    /// Who has not answered it.
+    /// Whether everyone is being asked for the second time.
+    again: bool,
+    /// Who has not answered.
     missing: BTreeSet<NodeId>,
-    /// How many tokens each has been sent, by the answers so far.
-    seen: BTreeMap<NodeId, u64>,
-    /// The answers of the first round, once it is over.
-    first: Option<BTreeMap<NodeId, u64>>,
+    /// Whether somebody has it, or was sent one since the first question.
+    is_found: bool,
 }
 
 impl<A: Mutex> Assembly<A> {
@@ -49,62 +50,59 @@ impl<A: Mutex> Assembly<A> {
 
     pub(super) fn search(&mut self, out: &mut impl Effects<Self>) {
         if A::MOVES_TOKEN && self.probe.is_none() && self.is_active() {
-            self.ask_where(None, out);
+            self.ask_where(false, out);
         }
     }
 
-    fn ask_where(&mut self, first: Option<BTreeMap<NodeId, u64>>, out: &mut impl Effects<Self>) {
+    fn ask_where(&mut self, again: bool, out: &mut impl Effects<Self>) {
         // One of ours is enough to end the search.
-        let Found::Elsewhere { seen } = self.found() else {
+        if self.found(self.id, again) != Found::Nowhere {
             self.probe = None;
             return;
-        };
-        let round = self.clock.tick();
+        }
         let others: BTreeSet<_> =
             self.group.others(self.id).filter(|member| !self.down.contains_key(member)).collect();
-        out.send_all(others.iter().copied(), &Msg::Where { epoch: self.epoch, round });
+        out.send_all(others.iter().copied(), &Msg::Where { epoch: self.epoch, again });
         if self.config.silence_is_death && !others.is_empty() {
             out.arm(Timer::Probe, After::exactly(self.timing.answer_timeout()));
         }
-        self.probe = Some(Probe { round, missing: others, seen: BTreeMap::from([(self.id, seen)]), first });
+        self.probe = Some(Probe { again, missing: others, is_found: false });
         self.maybe_proven(out);
     }
 
-    /// Whether the token is here; while a roll is called there is nothing to look for.
-    fn found(&self) -> Found {
+    /// Whether the token is here, or was since `asker` asked for the first time. While a roll is called there is nothing
+    /// to look for.
+    fn found(&mut self, asker: NodeId, again: bool) -> Found {
         match &self.part {
-            Some(part) if self.is_active() && part.token().is_none() => {
-                Found::Elsewhere { seen: self.tokens_seen }
-            }
-            _ => Found::Here,
+            Some(part) if self.is_active() && part.token().is_none() => {}
+            _ => return Found::Here,
         }
+        if !again {
+            self.asked_where.insert(asker);
+        }
+        if self.asked_where.contains(&asker) { Found::Nowhere } else { Found::PassedBy }
     }
 
-    pub(super) fn on_where(&mut self, from: NodeId, epoch: Epoch, round: u64, out: &mut impl Effects<Self>) {
-        let found = if epoch == self.epoch { self.found() } else { Found::Here };
-        out.send(from, Msg::Here { epoch, round, found });
+    pub(super) fn on_where(&mut self, from: NodeId, epoch: Epoch, again: bool, out: &mut impl Effects<Self>) {
+        let found = if epoch == self.epoch { self.found(from, again) } else { Found::Here };
+        out.send(from, Msg::Here { epoch, again, found });
     }
 
     pub(super) fn on_here(
         &mut self,
         from: NodeId,
         epoch: Epoch,
-        round: u64,
+        again: bool,
         found: Found,
         out: &mut impl Effects<Self>,
     ) {
-        let Some(probe) = self.probe.as_mut().filter(|probe| probe.round == round && epoch == self.epoch)
+        let Some(probe) = self.probe.as_mut().filter(|probe| probe.again == again && epoch == self.epoch)
         else {
             return;
         };
-        match found {
-            Found::Here => self.end_probe(out),
-            Found::Elsewhere { seen } => {
-                probe.missing.remove(&from);
-                probe.seen.insert(from, seen);
-                self.maybe_proven(out);
-            }
-        }
+        probe.missing.remove(&from);
+        probe.is_found |= found != Found::Nowhere;
+        self.maybe_proven(out);
     }
 
     /// Who is dead has no token that counts.
@@ -119,12 +117,11 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn maybe_proven(&mut self, out: &mut impl Effects<Self>) {
         let Some(probe) = self.probe.take_if(|probe| probe.missing.is_empty()) else { return };
         out.disarm(Timer::Probe);
-        match probe.first {
+        match probe.again {
+            _ if probe.is_found => {}
             _ if self.config.broken == Some(Broken::SingleProbe) => self.gather(out),
-            None => self.ask_where(Some(probe.seen), out),
-            // Nobody was sent one, so that it has not moved.
-            Some(first) if first == probe.seen => self.report_loss(out),
-            Some(_) => {}
+            false => self.ask_where(true, out),
+            true => self.report_loss(out),
         }
     }
 
@@ -151,10 +148,6 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn drop_from_probe(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
         if let Some(probe) = &mut self.probe {
             probe.missing.remove(&peer);
-            probe.seen.remove(&peer);
-            if let Some(first) = &mut probe.first {
-                first.remove(&peer);
-            }
             self.maybe_proven(out);
         }
     }

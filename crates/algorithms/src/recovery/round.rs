@@ -504,7 +504,7 @@ impl<A: Mutex> Assembly<A> {
         self.epoch = roll.epoch;
         self.acceptor.accepted = None;
         self.gathered_by = None;
-        self.tokens_seen = 0;
+        self.asked_where.clear();
         self.clock.witness(roll.clock.time());
         let before = self.group.clone();
         self.group = Members::listed(roll.standings.iter().map(|(id, _)| *id).collect::<Vec<_>>());

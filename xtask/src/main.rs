@@ -1,4 +1,5 @@
-//! `cargo xtask test` checks everything and writes nothing; `cargo xtask fix` writes what can be written.
+//! `cargo xtask test` checks everything and writes nothing; `cargo xtask fix` writes what can be written;
+//! `cargo xtask soak` takes the hours that the ordinary tests do not.
 //!
 //! A person and CI run the same command. Each step is a function; the first that fails ends the run, since what comes
 //! after it would only repeat the news.
@@ -18,6 +19,7 @@ Usage: cargo xtask <COMMAND>
 
 Commands:
   test  Run every check, changing no source: format, lints, tests, docs, licences
+  soak  Run what takes minutes or gigabytes: the long searches of docs/verified.md, all of the second opinion
   fix   Apply lint suggestions, format, regenerate golden scripts and tables; then read the diff
 
 Exit codes: 0 all passed, 1 a step failed, 2 wrong usage.
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Task::Test) => exit_code(steps::run_all("test", steps::TEST)),
+        Ok(Task::Soak) => exit_code(steps::run_all("soak", steps::SOAK)),
         Ok(Task::Fix) => {
             let fixed = steps::run_all("fix", steps::FIX);
             if fixed.is_ok() {
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
 enum Task {
     Usage,
     Test,
+    Soak,
     Fix,
 }
 
@@ -58,6 +62,7 @@ fn parse(arguments: &[String]) -> Result<Task, String> {
     let task = match words.next() {
         None | Some("help" | "--help" | "-h") => Task::Usage,
         Some("test") => Task::Test,
+        Some("soak") => Task::Soak,
         Some("fix") => Task::Fix,
         Some(other) => {
             return Err(format!("there is no command `{other}`; `cargo xtask --help` lists them."));
@@ -94,6 +99,7 @@ mod tests {
         assert_eq!(parse("test"), Ok(Task::Test));
         assert_eq!(parse("test --help"), Ok(Task::Usage));
         assert_eq!(parse("fix"), Ok(Task::Fix));
+        assert_eq!(parse("soak"), Ok(Task::Soak));
         assert!(parse("tset").unwrap_err().contains("`tset`"));
         assert!(parse("test core").unwrap_err().contains("`core`"));
     }

@@ -1,4 +1,4 @@
-//! The steps of `test` and `fix`, in order: what is quick to tell comes first.
+//! The steps of `test`, `soak` and `fix`, in order: what is quick to tell comes first.
 
 use core::fmt;
 use core::time::Duration;
@@ -41,6 +41,22 @@ pub const TEST: &[Step] = &[
     Step { name: "licences", run: licences::check_all },
 ];
 
+/// What takes minutes or gigabytes. With `CONCLAVE_UPDATE=1` the first step writes what it finds into the table.
+pub const SOAK: &[Step] = &[
+    Step {
+        name: "the long searches of the table",
+        run: || {
+            cargo("test --locked --release --package conclave-check --test verified").env(SOAKING, "1").run()
+        },
+    },
+    Step {
+        name: "the second opinion, to the end",
+        run: || {
+            cargo("test --locked --release --package conclave-check --test oracle").env(SOAKING, "1").run()
+        },
+    },
+];
+
 /// Writes what can be written. Formatting follows the lints, whose suggestions come unformatted.
 pub const FIX: &[Step] = &[
     Step {
@@ -64,6 +80,8 @@ pub const FIX: &[Step] = &[
 
 /// Makes the golden tests write what they would compare with.
 const UPDATE: &str = "CONCLAVE_UPDATE";
+/// Makes tests go to the end where they would stop early.
+const SOAKING: &str = "CONCLAVE_SOAK";
 
 fn all_tests() -> Result<(), String> {
     // The caller's shell may still have it set from an update; here a golden script that differs has to fail.

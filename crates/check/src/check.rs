@@ -41,8 +41,9 @@ pub struct Options {
     pub reduce: bool,
     /// Whether timers run out at any moment although the algorithm relies on time.
     pub untimed: bool,
-    /// Ticks that a message takes at most, where the algorithm relies on time.
-    pub ticks: u16,
+    /// Ticks that a message takes at most. If nothing is said, one where the algorithm relies on time, and else time is
+    /// not counted.
+    pub ticks: Option<u16>,
     /// How many threads search.
     pub threads: usize,
     /// When to stop.
@@ -62,7 +63,7 @@ impl Default for Options {
             liveness: true,
             reduce: false,
             untimed: false,
-            ticks: 1,
+            ticks: None,
             threads: 1,
             limits: Limits::default(),
             lead: Vec::new(),
@@ -171,10 +172,10 @@ impl Checker<'_> {
         let judge = mutex::Properties::new::<A>(&config, &members, 1, None);
         let claims = Judge::<A>::judgements(&judge);
         let entries = self.entries(&members);
-        let restless = A::is_restless(&config);
+        let goes_on = A::is_restless(&config) || A::asks_again(&config);
         let mut model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
         // A group that mends itself counts epochs and lives, which nobody moves down.
-        model.normalise = (model.normalise || restless) && !A::CHANGES_GROUP;
+        model.normalise = (model.normalise || goes_on) && !A::CHANGES_GROUP;
         self.search(model, &claims, promises.overtaking)
     }
 
@@ -188,12 +189,12 @@ impl Checker<'_> {
     ) -> Model<F> {
         let declared = about.channels.name();
         let options = self.options;
-        let relies_on_time = about.synchrony == Synchrony::Synchronous && !options.untimed;
+        let usual = (about.synchrony == Synchrony::Synchronous).then_some(1);
         Model {
             members,
             config,
             fifo: self.setup.channels.as_deref().unwrap_or(declared) == Channels::Fifo.name(),
-            ticks: relies_on_time.then_some(options.ticks),
+            ticks: options.ticks.or(usual).filter(|_| !options.untimed),
             budgets: options.budgets,
             detector: options.detector,
             order: options.order,
@@ -518,6 +519,7 @@ impl core::fmt::Display for Stopped {
             Self::Depth => "it was to go no deeper",
             Self::Time => "the time is over",
             Self::States => "there were to be no more states",
+            Self::Crowded => "what follows more messages on their way than allowed was left out",
         })
     }
 }
@@ -531,6 +533,6 @@ impl serde::Serialize for Stopped {
 impl Default for Limits {
     /// Half a gibibyte, and as long as it takes.
     fn default() -> Self {
-        Self { memory: 1 << 29, depth: None, time: None::<Duration>, states: None }
+        Self { memory: 1 << 29, depth: None, time: None::<Duration>, states: None, in_flight: None }
     }
 }

@@ -32,6 +32,8 @@ pub struct Limits {
     pub time: Option<Duration>,
     /// At most this many states.
     pub states: Option<usize>,
+    /// At most this many messages on their way from one process to another: states with more are not followed.
+    pub in_flight: Option<usize>,
 }
 
 /// Why a search ended before it had seen everything.
@@ -45,6 +47,8 @@ pub enum Stopped {
     Time,
     /// There were enough states.
     States,
+    /// Between some processes there were more messages than should be followed.
+    Crowded,
 }
 
 /// How far a search has come.
@@ -161,6 +165,8 @@ pub struct Search<F: Subject> {
     pub is_surprised: bool,
     /// Steps that break a promise lead nowhere, and the search goes on.
     is_going_on: bool,
+    /// Whether there were states with too many messages to follow.
+    is_crowded: bool,
 }
 
 /// What a worker found in its part of a block.
@@ -176,6 +182,7 @@ struct Part {
     transitions: u64,
     stuck: Vec<u32>,
     violation: Option<(u32, Option<u16>, u32)>,
+    is_crowded: bool,
 }
 
 /// A state that had not been seen when the block began.
@@ -209,6 +216,7 @@ impl<F: Subject> Search<F> {
             first_sends: Vec::new(),
             is_surprised: false,
             is_going_on: false,
+            is_crowded: false,
             model,
         };
         if search.reduction.is_some() {
@@ -333,7 +341,7 @@ impl<F: Subject> Search<F> {
             }
             while self.next < self.level_ends {
                 let end = (self.next + BLOCK).min(self.level_ends);
-                self.block(end);
+                self.block(end, limits.in_flight);
                 self.next = end;
                 watch(&self.progress(self.level_ends - end));
                 if (self.violation.is_some() && !self.is_going_on) || self.is_surprised {
@@ -347,6 +355,7 @@ impl<F: Subject> Search<F> {
                 self.stopped = None;
             }
         }
+        self.stopped = self.is_crowded.then_some(Stopped::Crowded);
     }
 
     /// From which states a promise is broken whatever happens, if there are not too many states to tell. Up to the
@@ -354,7 +363,8 @@ impl<F: Subject> Search<F> {
     pub fn doomed(&self, most: usize) -> Option<Vec<bool>> {
         let mut again = Self::new(self.model.clone(), self.workers.len(), true, None);
         again.is_going_on = true;
-        let limits = Limits { memory: usize::MAX, depth: None, time: None, states: Some(most) };
+        let limits =
+            Limits { memory: usize::MAX, depth: None, time: None, states: Some(most), in_flight: None };
         again.run(&limits, &mut |_| {});
         again.graph.filter(|_| again.stopped.is_none()).map(|graph| graph.doomed())
     }
@@ -397,7 +407,7 @@ impl<F: Subject> Search<F> {
     }
 
     /// Expands the states from `next` up to here.
-    fn block(&mut self, end: usize) {
+    fn block(&mut self, end: usize, in_flight: Option<usize>) {
         let (start, threads) = (self.next, self.workers.len());
         let each = (end - start).div_ceil(threads);
         let shared = Shared {
@@ -407,6 +417,7 @@ impl<F: Subject> Search<F> {
             keeps_edges: self.graph.is_some(),
             reduction: self.reduction.as_ref(),
             is_going_on: self.is_going_on,
+            in_flight,
         };
         let range =
             |nth: usize| (start + nth * each).min(end) as u32..(start + (nth + 1) * each).min(end) as u32;
@@ -433,6 +444,7 @@ impl<F: Subject> Search<F> {
         let worker = &mut self.workers[nth];
         let numbers = self.tables.absorb(worker, self.model.fifo);
         self.transitions += part.transitions;
+        self.is_crowded |= part.is_crowded;
         let fresh: Vec<u32> = {
             let states = &mut self.states;
             let mut roots = part.roots;
@@ -496,15 +508,29 @@ struct Shared<'a, F: Subject> {
     keeps_edges: bool,
     reduction: Option<&'a Reduction>,
     is_going_on: bool,
+    in_flight: Option<usize>,
 }
 
 impl<F: Subject> Shared<'_, F> {
+    /// Whether more messages are on their way between two processes than should be followed.
+    fn is_crowded(&self, root: &[u32]) -> bool {
+        let Some(most) = self.in_flight else { return false };
+        let channels = |node: &u32| &self.tables.nodes.get(*node)[1..];
+        let mut channels = root[..self.model.n()].iter().flat_map(channels);
+        channels.any(|channel| self.tables.channels.get(*channel).len() > most)
+    }
+
     fn work(&self, worker: &mut Worker<F>, range: core::ops::Range<u32>) -> Part {
         let mut part = Part::default();
         let width = self.model.n() + 1;
         let mut expansion = Expansion::default();
         for state in range {
             let root = self.states.root(state);
+            if self.is_crowded(root) {
+                part.is_crowded = true;
+                part.degrees.extend(self.keeps_edges.then_some(0));
+                continue;
+            }
             match self.reduction {
                 Some(reduction) => {
                     reduction.expand(worker, self.tables, self.model, self.states, root, &mut expansion);

@@ -1,6 +1,7 @@
 //! Known broken variants that a checker must catch, or it is wrong. Those that are broken twins stand in `mutants.rs`.
 
-use conclave_check::{Counterexample, Options, check};
+use conclave_check::{Budgets, Counterexample, Entries, Limits, Options, Stopped, check};
+use conclave_core::NodeId;
 use conclave_trace::Setup;
 
 fn refuted(setup: &Setup, options: &Options) -> Counterexample {
@@ -24,4 +25,57 @@ fn book_tv_d1_the_literal_majority_lets_two_in() {
     setup.settings.insert("mode".into(), "literal".into());
     let options = Options { liveness: false, ..Options::default() };
     assert_eq!(refuted(&setup, &options).property, "ME1");
+}
+
+#[test]
+fn book_tv_b6_a_replaced_id_divides_a_plain_group() {
+    let options = Options {
+        starters: Some(vec![NodeId(2)]),
+        budgets: Budgets { crashes: 1, restarts: 1, ..Budgets::default() },
+        liveness: false,
+        ..Options::default()
+    };
+    assert_eq!(refuted(&Setup::numbered("bully", 3), &options).property, "E4");
+}
+
+fn giving_up() -> Setup {
+    let mut setup = Setup::numbered("majority", 2);
+    setup.settings.insert("mode".into(), "backoff".into());
+    setup.settings.insert("doublings".into(), "0".into());
+    setup
+}
+
+/// Votes that are given back after a while can be split again, and again. It is not promised that they are not.
+#[test]
+fn giving_up_for_a_while_may_go_on_for_ever() {
+    let options = Options { ticks: Some(1), ..Options::default() };
+    let found = check(&giving_up(), &options, &mut |_| {}).expect("it can be searched").counterexample;
+    let found = found.expect("it is refuted");
+    assert_eq!(found.property, "ME3");
+    assert!(found.script.to_string().contains("again"), "it is a run without end: {}", found.script);
+    conclave_sim::play(&found.script).expect("the simulator finds itself where it was");
+}
+
+/// While one is inside, or its message on the way, the other may ask any number of times, each time with a later stamp: the
+/// search has no end, and goes down to some depth.
+#[test]
+fn giving_up_for_a_while_lets_nobody_in_twice() {
+    for (n, depth, states) in [(2, 16, 84_375), (3, 9, 58502)] {
+        let setup = Setup { nodes: (1..=n).map(NodeId).collect(), ..giving_up() };
+        let limits = Limits { depth: Some(depth), ..Limits::default() };
+        let options = Options { liveness: false, limits, ..Options::default() };
+        let report = check(&setup, &options, &mut |_| {}).expect("it can be searched");
+        assert!(report.all_held());
+        assert_eq!((report.states, report.incomplete), (states, Some(Stopped::Depth)), "n = {n}");
+    }
+}
+
+#[test]
+fn what_follows_too_many_messages_is_left_out() {
+    let limits = Limits { in_flight: Some(1), ..Limits::default() };
+    let options = Options { entries: Entries::Times(2), liveness: false, limits, ..Options::default() };
+    let report =
+        check(&Setup::numbered("ricart-agrawala", 2), &options, &mut |_| {}).expect("it can be searched");
+    assert!(report.all_held());
+    assert_eq!((report.states, report.incomplete), (175, Some(Stopped::Crowded)));
 }

@@ -130,8 +130,6 @@ fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
         format!("--order belongs to mutual exclusion, and {name} is not of that kind")
     } else if is_election && args.entries == Some(Entries::Forever) {
         "an election that is called for ever never ends; give --entries a number".into()
-    } else if !relies_on_time && args.ticks.is_some() {
-        format!("--ticks is for algorithms that rely on time, and {name} does not")
     } else if !relies_on_time && args.untimed {
         format!("--untimed is for algorithms that rely on time, and {name} does not")
     } else {
@@ -174,13 +172,14 @@ fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Option
         liveness: !safety,
         reduce: safety && !args.no_reduction && !order,
         untimed: args.untimed,
-        ticks: args.ticks.unwrap_or(usual.ticks),
+        ticks: args.ticks.or(usual.ticks),
         threads: args.threads.unwrap_or_else(cores),
         limits: Limits {
             memory: args.memory.unwrap_or_else(three_quarters),
             depth: args.depth,
             time: args.time,
             states: None,
+            in_flight: args.in_flight,
         },
         lead: lead.to_vec(),
     })

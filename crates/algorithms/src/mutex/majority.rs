@@ -106,6 +106,8 @@ struct Voter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MajorityConfig {
     mode: Mode,
+    /// How often a pause becomes twice as long.
+    doublings: u32,
     broken: Option<Broken>,
 }
 
@@ -135,9 +137,6 @@ pub enum MajorityTimer {
     /// Time to give the votes back and try again.
     Backoff,
 }
-
-/// After so many retries the waiting time no longer doubles.
-const MOST_DOUBLINGS: u32 = 6;
 
 /// What requesters and voters say to each other; `time` is that of the request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -400,7 +399,7 @@ impl Majority {
         {
             self.become_idle(mine, out);
             // Beyond that nothing changes, and a number that grows would tell states apart that are alike.
-            self.ask(retries.saturating_add(1).min(MOST_DOUBLINGS), out);
+            self.ask(retries.saturating_add(1).min(self.config.doublings), out);
         }
     }
 
@@ -420,7 +419,7 @@ impl Majority {
 
     fn arm(&self, retries: u32, out: &mut impl Effects<Self>) {
         if self.config.mode == Mode::Backoff {
-            let patience = self.patience.saturating_mul(1 << retries.min(MOST_DOUBLINGS));
+            let patience = self.patience.saturating_mul(1 << retries);
             out.arm(MajorityTimer::Backoff, After::between(patience, patience.saturating_mul(2)));
         }
     }
@@ -513,14 +512,23 @@ impl Algorithm for Majority {
         topology: Topology::Complete,
         cost: "3(n-1) per entry alone; up to n-1 Queued and 3n for recalls more",
         faults: "crashed voters that stay down, as long as a majority is left and no vote is lost with a requester",
-        settings: &[Setting {
-            key: "mode",
-            values: Values::OneOf(&["voting", "view", "backoff", "literal"]),
-            default: "voting",
-            unsafe_values: &["literal"],
-            help: "how split votes end: by recall (view: among those whom a majority has not voted out), by giving up \
-                   for a while, or (unsafe) by voting for everyone",
-        }],
+        settings: &[
+            Setting {
+                key: "mode",
+                values: Values::OneOf(&["voting", "view", "backoff", "literal"]),
+                default: "voting",
+                unsafe_values: &["literal"],
+                help: "how split votes end: by recall (view: among those whom a majority has not voted out), by \
+                       giving up for a while, or (unsafe) by voting for everyone",
+            },
+            Setting {
+                key: "doublings",
+                values: Values::OneOf(&["0", "1", "2", "3", "4", "5", "6"]),
+                default: "6",
+                unsafe_values: &[],
+                help: "mode backoff: how often the pause before the next try becomes twice as long",
+            },
+        ],
         mutants: &[
             Mutant {
                 name: "no-recall",
@@ -568,6 +576,7 @@ impl Algorithm for Majority {
                 "literal" => Mode::Literal,
                 _ => Mode::Voting,
             },
+            doublings: u32::try_from(settings.number("doublings")).unwrap_or(0),
             broken: match settings.mutant() {
                 Some("no-recall") => Some(Broken::NoRecall),
                 Some("revote") => Some(Broken::Revote),
@@ -617,6 +626,10 @@ impl Mutex for Majority {
             // Without recovery nobody acts on what a failure detector says.
             survives_suspicion: true,
         }
+    }
+
+    fn asks_again(config: &Self::Config) -> bool {
+        config.mode == Mode::Backoff
     }
 
     fn needs_majority(config: &Self::Config) -> bool {

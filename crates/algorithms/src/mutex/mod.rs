@@ -307,6 +307,11 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
         false
     }
 
+    /// Whether a request that is not granted is made again and again, each time with larger numbers.
+    fn asks_again(_config: &Self::Config) -> bool {
+        false
+    }
+
     /// The stamp of the request that this message announces, if the algorithm stamps its requests.
     fn announced(_from: NodeId, _message: &Self::Message) -> Option<Stamp> {
         None

@@ -130,6 +130,10 @@ impl<A: Mutex> Mutex for Recovering<A> {
         A::token_in(part_of::<A>(message)?)
     }
 
+    fn asks_again(config: &Self::Config) -> bool {
+        A::asks_again(&config.application.algorithm)
+    }
+
     fn is_restless(config: &Self::Config) -> bool {
         A::is_restless(&config.application.algorithm)
     }

@@ -8,6 +8,7 @@
 mod scenario;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_algorithms::election::{self, Election};
@@ -38,13 +39,21 @@ pub struct System<F: Applied> {
 /// All processes, and all that is between them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State<P: Protocol, L> {
-    processes: Vec<Process<P>>,
+    /// What a step does not touch is shared, as stateright's own actors do it.
+    processes: Vec<Arc<Process<P>>>,
     /// By sender and receiver; in order of sending, or sorted if they may overtake each other.
-    channels: Vec<Vec<Letter<P::Message>>>,
+    channels: Vec<Arc<Vec<Letter<P::Message>>>>,
     budgets: Budgets,
-    ledger: L,
+    ledger: Arc<L>,
     /// The promise that the last step has broken.
     broken: Option<&'static str>,
+}
+
+impl<P: Protocol, L> State<P, L> {
+    /// A process that is about to change.
+    fn process(&mut self, at: usize) -> &mut Process<P> {
+        Arc::make_mut(&mut self.processes[at])
+    }
 }
 
 pub type StateOf<F> = State<<F as Family>::Protocol, <F as Family>::Ledger>;
@@ -223,10 +232,10 @@ impl<F: Applied> System<F> {
             heard: vec![heard; self.n()],
         };
         let mut state = State {
-            processes: (0..self.n()).map(process).collect(),
-            channels: vec![Vec::new(); self.n() * self.n()],
+            processes: (0..self.n()).map(process).map(Arc::new).collect(),
+            channels: vec![Arc::default(); self.n() * self.n()],
             budgets: self.budgets,
-            ledger: self.ledger.clone(),
+            ledger: Arc::new(self.ledger.clone()),
             broken: None,
         };
         for at in 0..self.n() {
@@ -256,14 +265,14 @@ impl<F: Applied> System<F> {
     fn handle(&self, state: &mut StateOf<F>, at: usize, input: Input<F::Protocol>) {
         let mut effects: Vec<Effect<F::Protocol>> = Vec::new();
         let mut breaches = Vec::new();
-        state.ledger.input(at, &input);
-        let process = state.processes[at].state.as_mut().expect("who is down handles nothing");
+        Arc::make_mut(&mut state.ledger).input(at, &input);
+        let process = state.process(at).state.as_mut().expect("who is down handles nothing");
         process.handle(input, &mut effects);
         for effect in effects {
             self.carry_out(state, at, effect, &mut breaches);
         }
         let process = state.processes[at].state.as_ref().expect("it is still up");
-        state.ledger.handled(at, process);
+        Arc::make_mut(&mut state.ledger).handled(at, process);
         let promised = breaches.iter().find(|breach| breach.promised).map(|breach| breach.property);
         state.broken = promised.or_else(|| self.has_two_tokens(state).then_some("TOK"));
     }
@@ -275,7 +284,7 @@ impl<F: Applied> System<F> {
         effect: Effect<F::Protocol>,
         breaches: &mut Vec<Breach>,
     ) {
-        let process = &mut state.processes[at];
+        let process = state.process(at);
         match effect {
             Effect::Save(durable) => process.durable = Some(durable),
             Effect::Send { to, message } => self.send(state, at, to, message),
@@ -289,9 +298,9 @@ impl<F: Applied> System<F> {
             }
             Effect::Emit(event) => {
                 F::tell(&mut process.app, &event);
-                state.ledger.emit(at, &event, breaches);
+                Arc::make_mut(&mut state.ledger).emit(at, &event, breaches);
             }
-            Effect::Reject { from, why } => state.ledger.reject(at, from, why, breaches),
+            Effect::Reject { from, why } => Arc::make_mut(&mut state.ledger).reject(at, from, why, breaches),
         }
     }
 
@@ -303,7 +312,7 @@ impl<F: Applied> System<F> {
             return;
         }
         let letter = Letter { message, life: state.processes[from].life, left: self.ticks.unwrap_or(0) };
-        let channel = &mut state.channels[self.channel(from, to)];
+        let channel = Arc::make_mut(&mut state.channels[self.channel(from, to)]);
         channel.push(letter);
         self.settle(channel);
     }
@@ -321,14 +330,18 @@ impl<F: Applied> System<F> {
             return false;
         }
         let held = state.processes.iter().filter_map(|process| F::token(process.state.as_ref()?));
-        let carried = state.channels.iter().flatten().filter_map(|letter| F::token_in(&letter.message));
+        let carried = state
+            .channels
+            .iter()
+            .flat_map(|channel| channel.iter())
+            .filter_map(|letter| F::token_in(&letter.message));
         let mut tokens: Vec<_> = held.chain(carried).collect();
         tokens.sort();
         tokens.len() > 1 && tokens[tokens.len() - 2] == tokens[tokens.len() - 1]
     }
 
     fn take(&self, state: &mut StateOf<F>, place: Place) -> Letter<MessageOf<F>> {
-        state.channels[self.channel(place.from, place.to)].remove(place.nth)
+        Arc::make_mut(&mut state.channels[self.channel(place.from, place.to)]).remove(place.nth)
     }
 
     fn list_letters(&self, state: &StateOf<F>, from: usize, to: usize, actions: &mut Vec<Action>) {
@@ -378,70 +391,73 @@ impl<F: Applied> System<F> {
     fn may_tick(&self, state: &StateOf<F>) -> bool {
         let timers = state.processes.iter().flat_map(|process| process.timers.values());
         let deadlines = timers.map(|(_, max)| *max);
-        let letters = state.channels.iter().flatten().map(|letter| letter.left);
+        let letters = state.channels.iter().flat_map(|channel| channel.iter()).map(|letter| letter.left);
         self.ticks.is_some() && deadlines.chain(letters).min().is_some_and(|next| next > 0)
     }
 
     fn tick(state: &mut StateOf<F>) {
-        for (min, max) in state.processes.iter_mut().flat_map(|process| process.timers.values_mut()) {
+        let processes = state.processes.iter_mut().map(Arc::make_mut);
+        for (min, max) in processes.flat_map(|process| process.timers.values_mut()) {
             *min = min.saturating_sub(1);
             *max -= 1;
         }
-        for letter in state.channels.iter_mut().flatten() {
+        for letter in state.channels.iter_mut().flat_map(Arc::make_mut) {
             letter.left -= 1;
         }
     }
 
     fn crash(&self, state: &mut StateOf<F>, at: usize) {
         state.budgets.crashes -= 1;
-        state.ledger.crash(at);
-        let process = &mut state.processes[at];
+        Arc::make_mut(&mut state.ledger).crash(at);
+        let process = state.process(at);
         process.state = None;
         process.timers.clear();
         process.heard.clear();
         process.app.stage = Stage::Outside;
         for from in 0..self.n() {
-            state.channels[from * self.n() + at].clear();
+            state.channels[from * self.n() + at] = Arc::default();
         }
     }
 
     fn restart(&self, state: &mut StateOf<F>, at: usize) {
         state.budgets.restarts -= 1;
-        let process = &mut state.processes[at];
+        let process = state.process(at);
         process.life = process.life.next();
         if self.budgets.amnesia {
             process.durable = None;
         }
         process.state = Some(self.boot(at, process.life, process.durable.clone()));
-        state.ledger.restart(at, process.life);
+        let life = process.life;
+        Arc::make_mut(&mut state.ledger).restart(at, life);
         let lives = state.processes.iter().map(|peer| Heard { life: peer.life, is_down: false });
-        state.processes[at].heard = lives.collect();
+        let heard = lives.collect();
+        state.process(at).heard = heard;
         self.handle(state, at, Input::Start);
     }
 
     fn follow(&self, state: &mut StateOf<F>, action: Action) {
         match action {
             Action::Ask(at) => {
-                let app = &mut state.processes[at].app;
+                let app = &mut state.process(at).app;
                 let request = F::wish(app).expect("only who wants something asks");
                 F::ask(app, &request);
                 state.budgets.cancels -= u8::from(F::gives_up(&request));
                 self.handle(state, at, Input::Request(request));
             }
             Action::Expire(at, nth) => {
-                let timers = &mut state.processes[at].timers;
+                let timers = &mut state.process(at).timers;
                 let timer = timers.keys().nth(nth).expect("only what is armed runs out").clone();
                 timers.remove(&timer);
                 self.handle(state, at, Input::Expire(timer));
             }
             Action::Notice { at, about } => {
                 let (said, input) = self.news(state, at, about).expect("only news are told");
-                state.processes[at].heard[about] = said;
+                state.process(at).heard[about] = said;
                 self.handle(state, at, input);
             }
             Action::Suspect { at, about } => {
                 state.budgets.suspicions -= 1;
-                let heard = &mut state.processes[at].heard[about];
+                let heard = &mut state.process(at).heard[about];
                 heard.is_down = true;
                 let (peer, life) = (self.members.at(about), heard.life);
                 self.handle(state, at, Input::PeerDown { peer, life });
@@ -453,14 +469,14 @@ impl<F: Applied> System<F> {
             Action::Drop(place) => {
                 state.budgets.drops -= 1;
                 self.take(state, place);
-                state.ledger.disturb();
+                Arc::make_mut(&mut state.ledger).disturb();
             }
             Action::Duplicate(place) => {
                 state.budgets.duplicates -= 1;
-                let channel = &mut state.channels[self.channel(place.from, place.to)];
+                let channel = Arc::make_mut(&mut state.channels[self.channel(place.from, place.to)]);
                 let copy = channel[place.nth].clone();
                 channel.insert(place.nth, copy);
-                state.ledger.disturb();
+                Arc::make_mut(&mut state.ledger).disturb();
             }
             Action::Crash(at) => self.crash(state, at),
             Action::Restart(at) => self.restart(state, at),
@@ -474,7 +490,7 @@ impl<F: Applied> System<F> {
         let has_news = |at: usize, about: usize| {
             at != about && state.processes[at].state.is_some() && self.news(state, at, about).is_some()
         };
-        state.channels.iter().all(Vec::is_empty)
+        state.channels.iter().all(|channel| channel.is_empty())
             && state.processes.iter().all(|process| process.timers.is_empty())
             && !pairs.any(|(at, about)| has_news(at, about))
     }
@@ -492,21 +508,22 @@ impl<F: Applied> System<F> {
     fn lower(&self, state: &mut StateOf<F>) {
         let mut floors = Floors::default();
         self.visit_counters(state, &mut |counter| floors.meet(&counter));
-        self.visit_counters(state, &mut |counter| floors.lower(counter));
-        state.channels.iter_mut().for_each(|channel| self.settle(channel));
+        self.visit_counters(state, &mut |mut counter| floors.lower(&mut counter));
+        state.channels.iter_mut().for_each(|channel| self.settle(Arc::<Vec<_>>::make_mut(channel)));
     }
 
     fn visit_counters(&self, state: &mut StateOf<F>, visit: &mut dyn FnMut(conclave_core::Counter<'_>)) {
-        for process in state.processes.iter_mut().filter_map(|process| process.state.as_mut()) {
+        let processes = state.processes.iter_mut().map(Arc::make_mut);
+        for process in processes.filter_map(|process| process.state.as_mut()) {
             process.visit_counters(visit);
         }
         let n = self.n();
         for (place, channel) in state.channels.iter_mut().enumerate() {
-            for letter in channel {
+            for letter in Arc::make_mut(channel) {
                 letter.message.visit_counters(self.members.at(place / n), &self.members, visit);
             }
         }
-        state.ledger.visit_counters(visit);
+        Arc::make_mut(&mut state.ledger).visit_counters(visit);
     }
 }
 

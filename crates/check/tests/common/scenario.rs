@@ -119,7 +119,7 @@ impl Scenario {
             entries: self.entries,
             budgets: self.budgets,
             untimed: self.ticks.is_none(),
-            ticks: self.ticks.unwrap_or(1),
+            ticks: self.ticks.filter(|ticks| *ticks != 1),
             liveness: false,
             limits,
             ..Options::default()
@@ -181,8 +181,11 @@ impl<U: Use> Builder<'_, U> {
         let config = A::configure(&self.settings::<A>(), &members).expect("it can be set up so");
         let scope = Scope { order: false, resource: self.scenario.budgets.suspicions > 0 };
         let ledger = mutex::Ledger::new::<A>(&config, &members, scope);
-        let is_restless = A::is_restless(&config);
-        self.hand_over::<Locking<A>>(&A::ABOUT, members, config, ledger, is_restless)
+        let goes_on =
+            A::is_restless(&config) || A::asks_again(&config) || self.scenario.entries == Entries::Forever;
+        // The numbers of a group that mends itself are not those of its members' places.
+        let lowers = goes_on && !A::CHANGES_GROUP;
+        self.hand_over::<Locking<A>>(&A::ABOUT, members, config, ledger, lowers)
     }
 
     fn hand_over<F: Applied>(
@@ -191,7 +194,7 @@ impl<U: Use> Builder<'_, U> {
         members: Members,
         config: <F::Protocol as Protocol>::Config,
         ledger: F::Ledger,
-        is_restless: bool,
+        lowers: bool,
     ) -> U::Output {
         let Scenario { entries, budgets, ticks, .. } = *self.scenario;
         let order = self.scenario.setup.channels.as_deref().unwrap_or(about.channels.name());
@@ -204,7 +207,7 @@ impl<U: Use> Builder<'_, U> {
             ticks: ticks.filter(|_| relies_on_time),
             entries,
             budgets,
-            lowers: is_restless || entries == Entries::Forever,
+            lowers,
         })
     }
 }
@@ -223,7 +226,8 @@ impl<U: Use> Visitor for Builder<'_, U> {
         let members = self.members();
         let config = A::configure(&self.settings::<A>(), &members).expect("it can be set up so");
         let ledger = election::Ledger::<A>::new(&config, &members);
-        self.hand_over::<Electing<A>>(&A::ABOUT, members, config, ledger, false)
+        let lowers = self.scenario.entries == Entries::Forever;
+        self.hand_over::<Electing<A>>(&A::ABOUT, members, config, ledger, lowers)
     }
 }
 

@@ -51,7 +51,7 @@ pub struct CheckArgs {
     /// The order in which messages arrive [default: what the algorithm asks for].
     #[arg(long, value_enum, help_heading = NETWORK)]
     pub channels: Option<ChannelsArg>,
-    /// How many ticks a message takes at most, where the algorithm relies on time [default: 1].
+    /// Count time, and let a message take so many ticks at most [default: 1 where the algorithm relies on time].
     #[arg(long, value_name = "K", value_parser = parse_ticks, allow_hyphen_values = true, conflicts_with = "untimed", help_heading = NETWORK)]
     pub ticks: Option<u16>,
     /// Messages and timers take any time, although the algorithm relies on a bound.
@@ -102,6 +102,9 @@ pub struct CheckArgs {
     /// Look at runs of up to so many steps only.
     #[arg(long, value_name = "N", value_parser = parse_depth, allow_hyphen_values = true, help_heading = SEARCH)]
     pub depth: Option<u32>,
+    /// Do not follow states with more than so many messages on their way from one process to another.
+    #[arg(long, value_name = "N", value_parser = parse_in_flight, allow_hyphen_values = true, help_heading = SEARCH)]
+    pub in_flight: Option<usize>,
     /// Stop after so long: 90s, 5m, 2h.
     #[arg(long, value_name = "T", value_parser = parse_real_time, allow_hyphen_values = true, help_heading = SEARCH)]
     pub time: Option<Duration>,
@@ -173,6 +176,14 @@ fn parse_depth(text: &str) -> Result<u32, String> {
     let (low, high) =
         ((1, "a search goes at least 1 step deep"), (u64::from(u32::MAX), "no search goes so deep"));
     whole(text, "a number of steps", low, high).map(|depth| depth as u32)
+}
+
+fn parse_in_flight(text: &str) -> Result<usize, String> {
+    let (low, high) = (
+        (1, "with no message on its way nothing happens"),
+        (u64::from(u32::MAX), "no channel holds so many"),
+    );
+    whole(text, "a number of messages", low, high).map(|most| most as usize)
 }
 
 /// The digits at the front, and the unit behind them.

@@ -111,16 +111,10 @@ impl<W: WithCast> Visitor for Caster<'_, W> {
         let members = Members::listed(self.setup.nodes.clone());
         if recovers::<A>(&settings_of::<A>(self.setup)?, &members) {
             let cast = self.one_lock::<Recovering<A>>()?;
-            return if locks == 1 { Ok(self.user.with(cast)) } else { Err(one_lock_only()) };
+            return Ok(if locks == 1 { self.user.with(cast) } else { self.user.with(cast.named()) });
         }
         let cast = self.one_lock::<A>()?;
-        if locks == 1 {
-            return Ok(self.user.with(cast));
-        }
-        let Cast { members, newcomers, restless, config, fifo, judge, header } = cast;
-        let config = NamedConfig::new(config);
-        let cast = Cast::<Locking<Named<A>>> { members, newcomers, restless, config, fifo, judge, header };
-        Ok(self.user.with(cast))
+        Ok(if locks == 1 { self.user.with(cast) } else { self.user.with(cast.named()) })
     }
 
     fn election<A: Election>(self) -> Self::Output {
@@ -136,9 +130,12 @@ impl<W: WithCast> Visitor for Caster<'_, W> {
     }
 }
 
-/// Why several locks do not recover: each of them would hold elections of its own.
-pub(crate) fn one_lock_only() -> SettingError {
-    SettingError::Unfit("a group that mends itself has one lock; set recovery=off to run several".into())
+impl<A: Mutex> Cast<Locking<A>> {
+    /// Several locks by the same algorithm.
+    fn named(self) -> Cast<Locking<Named<A>>> {
+        let Self { members, newcomers, restless, config, fifo, judge, header } = self;
+        Cast { members, newcomers, restless, config: NamedConfig::new(config), fifo, judge, header }
+    }
 }
 
 fn prepare<A: Algorithm>(setup: &Setup) -> Result<(Members, A::Config, Header), SettingError> {

@@ -19,16 +19,6 @@ pub fn simulate<A: Mutex>(config: &A::Config, plan: &Plan, header: Header, recor
     if plan.locks > 1 {
         return run::<A, Named<A>>(config, NamedConfig::new(config.clone()), plan, header, record);
     }
-    simulate_one::<A>(config, plan, header, record)
-}
-
-/// The same on one lock.
-pub(crate) fn simulate_one<A: Mutex>(
-    config: &A::Config,
-    plan: &Plan,
-    header: Header,
-    record: bool,
-) -> Outcome {
     run::<A, A>(config, config.clone(), plan, header, record)
 }
 

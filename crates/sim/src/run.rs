@@ -10,7 +10,7 @@ use conclave_trace::{Setup, Trace};
 
 use crate::digest::Digest;
 use crate::electing;
-use crate::family::{Cast, one_lock_only, settings_of};
+use crate::family::{Cast, settings_of};
 use crate::locking;
 use crate::metrics::Traffic;
 use crate::plan::Plan;
@@ -87,12 +87,9 @@ impl Visitor for Starter<'_> {
         let settings = settings_of::<A>(&setup)?;
         let header = setup.to_header(A::ABOUT.channels.name());
         if recovers::<A>(&settings, &plan.members) {
-            if plan.locks > 1 {
-                return Err(one_lock_only());
-            }
             let config = Recovering::<A>::configure(&settings, &plan.members)?;
             locking::check::<Recovering<A>>(&config, plan)?;
-            return Ok(locking::simulate_one::<Recovering<A>>(&config, plan, header, self.record));
+            return Ok(locking::simulate::<Recovering<A>>(&config, plan, header, self.record));
         }
         let config = A::configure(&settings, &plan.members)?;
         locking::check::<A>(&config, plan)?;

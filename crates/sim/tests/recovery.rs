@@ -126,3 +126,39 @@ fn wrong_suspicions_are_stopped_by_the_fence() {
     }
     assert!(refused > 100, "only {refused} entries were ever refused");
 }
+
+/// Each of several locks mends itself, and asks nothing of the others.
+#[test]
+fn several_locks_mend_themselves() {
+    for about in mutexes() {
+        for seed in 1..=40u64 {
+            let mut plan = Plan { locks: 3, ..plan(4, LOADS[seed as usize % LOADS.len()], seed) };
+            let at = mix(seed, 5) % 120_000;
+            let restart = (seed % 2 == 0).then(|| at + 1 + mix(seed, 6) % 100_000);
+            let process = NodeId(1 + mix(seed, 7) as u32 % 4);
+            plan.faults.crashes = vec![Crash { process, at, restart, amnesia: false }];
+            plan.faults.detector = detector(if seed % 4 < 2 { "perfect" } else { "late:uniform:1..60" });
+            recovers_well(&setup(about.name, 4, &[]), &plan);
+        }
+    }
+}
+
+/// When all have crashed nobody knows any more which locks there were; whoever asks again gets a later fence.
+#[test]
+fn locks_that_everybody_has_forgotten_begin_later() {
+    for about in mutexes() {
+        for seed in 1..=20u64 {
+            let mut plan = Plan { locks: 3, ..plan(3, LOADS[seed as usize % LOADS.len()], seed) };
+            let at = 10_000 + mix(seed, 8) % 50_000;
+            let crash = |k: u32| {
+                let at = at + u64::from(k) * 1_000;
+                Crash { process: NodeId(k), at, restart: Some(at + 20_000), amnesia: false }
+            };
+            plan.faults.crashes = (1..=3).map(crash).collect();
+            plan.faults.detector = detector("perfect");
+            // Of a lock that nobody asks for any more nobody misses the token.
+            let report = run(&setup(about.name, 3, &[]), &plan).report;
+            assert!(report.all_held() && report.ending == "done", "{} {seed}: {report:?}", about.name);
+        }
+    }
+}

@@ -14,7 +14,7 @@ use core::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
 use conclave_algorithms::family::{EventOf, Family, RequestOf, Told, timer_word};
 use conclave_core::{Incarnation, Input, LamportClock, NodeId, Phase, Protocol, VectorClock};
@@ -289,10 +289,4 @@ fn last_stamp(dir: &Path, life: Incarnation) -> io::Result<(LamportClock, Vector
         }
     }
     Ok((LamportClock::default(), VectorClock::default()))
-}
-
-/// An epoch that everybody can agree on without being told: the beginning of 1970.
-#[must_use]
-pub fn unix_epoch() -> SystemTime {
-    UNIX_EPOCH
 }

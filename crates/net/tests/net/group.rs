@@ -1,13 +1,9 @@
-//! A small protocol that says what happens to it, and groups of nodes that run it on this machine.
-
-#![allow(dead_code, reason = "every test file uses a part of it")]
-
-pub mod chat;
+//! Groups of nodes on this machine.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use chat::{Chat, ChatConfig, ChatEvent, ChatRequest};
+use crate::chat::{Chat, ChatConfig, ChatEvent, ChatRequest};
 use conclave_core::{Incarnation, NodeId};
 use conclave_net::{Events, Node, NodeConfig, Options, Status, start};
 use tempfile::TempDir;

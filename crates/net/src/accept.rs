@@ -173,10 +173,12 @@ async fn serve<P: Protocol>(
         *turn += 1;
         ticket = *turn;
     });
-    let mut inbound = peer.inbound.lock().await;
-    if *turn.borrow_and_update() != ticket {
-        return Err(Broken::Superseded);
-    }
+    // At most one waits for its turn: who is waiting when the next one comes gives up.
+    let mut inbound = tokio::select! {
+        biased;
+        _ = turn.wait_for(|turn| *turn != ticket) => return Err(Broken::Superseded),
+        inbound = peer.inbound.lock() => inbound,
+    };
     let generation = peer.outbox.meet(hello.life)?;
     if inbound.life != Some(hello.life) {
         *inbound = Inbound { life: Some(hello.life), received: 0 };
@@ -282,16 +284,35 @@ fn batch<P: Protocol>(
     Ok(batch)
 }
 
+/// No process has lived through more; a larger number would let the clocks overflow.
+const MOST_EVENTS: u64 = 1 << 60;
+
 fn checked(stamp: Option<Stamp>, size: usize) -> Result<Option<Stamp>, Refusal> {
-    match stamp {
-        Some(stamp) if stamp.vector.entries().len() > size => Err(Refusal::Garbage),
-        stamp => Ok(stamp),
-    }
+    let is_sound = |stamp: &Stamp| {
+        let entries = stamp.vector.entries();
+        entries.len() <= size && entries.iter().chain([&stamp.lamport]).all(|count| *count < MOST_EVENTS)
+    };
+    if stamp.as_ref().is_none_or(is_sound) { Ok(stamp) } else { Err(Refusal::Garbage) }
 }
 
 fn message<P: Protocol>(body: &[u8]) -> Result<P::Message, Refusal> {
     match postcard::take_from_bytes(body) {
         Ok((message, [])) => Ok(message),
         _ => Err(Refusal::Garbage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_that_would_spoil_the_clocks_are_refused() {
+        let stamp = |lamport, vector: &[u64]| Some(Stamp { lamport, vector: vector.to_vec().into() });
+        assert!(checked(None, 2).is_ok());
+        assert!(checked(stamp(3, &[1, 2]), 2).is_ok());
+        for bad in [stamp(3, &[1, 2, 3]), stamp(3, &[u64::MAX]), stamp(u64::MAX, &[1])] {
+            assert_eq!(checked(bad, 2), Err(Refusal::Garbage));
+        }
     }
 }

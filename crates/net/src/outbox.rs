@@ -330,3 +330,109 @@ impl State {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BytesMut;
+
+    use crate::frame::{decode, split};
+
+    const FIRST: Incarnation = Incarnation(1);
+    const SECOND: Incarnation = Incarnation(2);
+
+    fn outbox() -> Outbox {
+        Outbox::new(&Limits { queue_messages: 10, high_water: 5, ..Limits::default() })
+    }
+
+    fn push(outbox: &Outbox, generation: u64, bodies: impl IntoIterator<Item = u8>) -> Pushed {
+        let mut letters = bodies.into_iter().map(|body| Letter { stamp: None, body: vec![body] }).collect();
+        outbox.push(generation, &mut letters)
+    }
+
+    /// Numbers and bodies of what would be written now.
+    fn written(outbox: &Outbox) -> Vec<(u64, u8)> {
+        let mut out = Vec::new();
+        outbox.write(&mut out, usize::MAX);
+        let mut buffer = BytesMut::from(&out[..]);
+        let mut read = Vec::new();
+        while let Some(bytes) = split(&mut buffer, 1 << 20).unwrap() {
+            let Ok(Frame::Data { seq, body, .. }) = decode(&bytes) else { panic!("not a message") };
+            read.push((seq, body[0]));
+        }
+        read
+    }
+
+    #[test]
+    fn what_is_not_acknowledged_is_written_again_under_its_number() {
+        let outbox = outbox();
+        assert_eq!(outbox.meet(FIRST), Ok(0));
+        assert_eq!(push(&outbox, 0, [10, 11, 12]), Pushed::Queued);
+        assert_eq!(outbox.resume(FIRST, 0, false), Ok(0));
+        assert_eq!(written(&outbox), [(1, 10), (2, 11), (3, 12)]);
+        assert_eq!(written(&outbox), []);
+        outbox.acknowledge(1).unwrap();
+        push(&outbox, 0, [13]);
+        // The connection broke; the peer had got one more than it could say.
+        outbox.resume(FIRST, 2, false).unwrap();
+        assert_eq!(written(&outbox), [(3, 12), (4, 13)]);
+        let status = outbox.status();
+        assert_eq!((status.sent, status.resent, status.waiting), (4, 1, 2));
+        outbox.acknowledge(4).unwrap();
+        assert!(outbox.is_empty() && outbox.waiting_since().is_none());
+    }
+
+    #[test]
+    fn false_acknowledgements_are_refused() {
+        let outbox = outbox();
+        outbox.meet(FIRST).unwrap();
+        push(&outbox, 0, [1, 2, 3]);
+        outbox.resume(FIRST, 0, false).unwrap();
+        assert_eq!(outbox.acknowledge(1), Err(Refusal::FalseAck), "nothing was written yet");
+        written(&outbox);
+        outbox.acknowledge(2).unwrap();
+        for wrong in [0, 4, u64::MAX] {
+            assert_eq!(outbox.acknowledge(wrong), Err(Refusal::FalseAck), "{wrong}");
+        }
+        assert_eq!(outbox.resume(FIRST, 1, false), Err(Refusal::FalseAck), "it had more before");
+    }
+
+    #[test]
+    fn what_was_meant_for_one_life_does_not_reach_the_next() {
+        let outbox = outbox();
+        push(&outbox, 0, [1]);
+        assert_eq!(outbox.meet(FIRST), Ok(0), "who was never met is who is met first");
+        outbox.resume(FIRST, 0, false).unwrap();
+        assert_eq!(written(&outbox), [(1, 1)]);
+        push(&outbox, 0, [2]);
+        assert_eq!(outbox.meet(SECOND), Ok(1));
+        assert!(outbox.is_reset());
+        assert_eq!(push(&outbox, 0, [3]), Pushed::TooLate);
+        assert_eq!(push(&outbox, 1, [4]), Pushed::Queued);
+        assert_eq!(outbox.meet(FIRST), Err(Refusal::StaleLife));
+        assert_eq!(outbox.resume(FIRST, 0, false), Err(Refusal::StaleLife));
+        outbox.resume(SECOND, 0, false).unwrap();
+        assert_eq!(written(&outbox), [(1, 4)]);
+        assert_eq!(outbox.status().dropped, 3);
+    }
+
+    #[test]
+    fn an_overflow_is_a_gap_that_has_to_be_told() {
+        let outbox = outbox();
+        outbox.meet(FIRST).unwrap();
+        outbox.resume(FIRST, 0, false).unwrap();
+        assert_eq!(push(&outbox, 0, 0..6), Pushed::Queued);
+        assert!(outbox.is_high());
+        written(&outbox);
+        assert_eq!(push(&outbox, 0, 6..11), Pushed::Overflowed);
+        assert!(outbox.is_empty() && !outbox.is_high() && outbox.is_reset());
+        assert_eq!(push(&outbox, 0, [20]), Pushed::TooLate);
+        assert_eq!(outbox.gap(), Some(FIRST));
+        assert_eq!(outbox.resume(FIRST, 4, false), Err(Refusal::Missing));
+        assert_eq!(push(&outbox, 1, [30]), Pushed::Queued);
+        // The peer had got four of them: the channel goes on with the fifth.
+        assert_eq!(outbox.resume(FIRST, 4, true), Ok(1));
+        assert_eq!(written(&outbox), [(5, 30)]);
+        assert_eq!(outbox.gap(), None);
+    }
+}

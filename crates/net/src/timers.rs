@@ -47,7 +47,7 @@ impl<T: Clone + Ord> Timers<T> {
 /// A moment of the range.
 fn draw(after: After) -> Duration {
     let width = after.max.saturating_sub(after.min);
-    after.min + width.mul_f64(fraction())
+    if width.is_zero() { after.min } else { after.min + width.mul_f64(fraction()) }
 }
 
 /// A number between 0 and 1 that nobody can foresee: two nodes that start together must not stay in step.

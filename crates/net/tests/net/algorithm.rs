@@ -131,9 +131,13 @@ async fn locks_with_names_are_recorded_under_numbers() {
             (node, events)
         }));
     }
+    // Nobody leaves before all are done: the others need its replies.
+    let mut nodes = Vec::new();
     for task in tasks {
-        let (node, _) = task.await.unwrap();
-        drop(node);
+        nodes.push(task.await.unwrap());
+    }
+    for (node, _events) in nodes {
+        node.kill().await.unwrap();
     }
     let trace = merge(&run.files()).unwrap();
     assert_eq!(trace.header.locks, 3);
@@ -165,7 +169,9 @@ async fn a_crash_is_found_in_the_records() {
     let mut text = std::fs::read_to_string(&cut_off).unwrap();
     text.push_str("{\"id\":99,\"ti");
     std::fs::write(&cut_off, text).unwrap();
-    nodes.drain(..);
+    for (node, _events) in nodes {
+        node.kill().await.unwrap();
+    }
     let trace = merge(&run.files()).unwrap();
     let kinds: Vec<&str> =
         trace.records.iter().filter(|r| r.process.is_some_and(|p| p.0 == 3)).map(|r| r.what.name()).collect();

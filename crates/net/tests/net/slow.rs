@@ -92,9 +92,15 @@ async fn a_gap_is_told_on_both_sides() {
     first.node.heal(NodeId(2));
     assert_eq!(first.next().await, up(2, 1));
     first.say(2, 77).await;
-    let told: Vec<ChatEvent> = vec![second.next().await, second.next().await];
+    // Its own link may have been quicker than the news of the gap: then it trusted us for a moment.
+    let mut told = vec![second.next().await];
+    while !matches!(told.last(), Some(ChatEvent::Heard { .. })) {
+        told.push(second.next().await);
+    }
     let heard = ChatEvent::Heard { from: NodeId(1), number: 77 };
-    assert_eq!(told, [up(1, 1), heard]);
+    let quick = [up(1, 1), heard.clone()];
+    let slow = [up(1, 1), down(1, 1), up(1, 1), heard];
+    assert!(told == quick || told == slow, "{told:?}");
 }
 
 /// The same while nobody had been suspected: the queue overflows faster than the detector thinks.

@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-const ENTRIES: usize = 3_000;
+const ENTRIES: usize = 20_000;
 const MESSAGES: u64 = 400_000;
 /// Messages on their way at once.
 const WINDOW: u64 = 1_024;
@@ -30,27 +30,47 @@ fn main() {
     // `cargo test --benches` only wants to know whether it runs.
     let is_test = std::env::args().any(|argument| argument == "--test");
     let (entries, messages) = if is_test { (20, 2_000) } else { (ENTRIES, MESSAGES) };
-    for (name, runtime) in [("one thread", one_thread as fn() -> Runtime), ("two threads", two_threads)] {
-        println!("{name}");
-        let trip = runtime().block_on(round_trip(entries));
-        let entry = runtime().block_on(entry(entries));
+    for place in [Place::Apart, Place::Together] {
+        println!("{place:?}");
+        let trip = measure(round_trip(place, entries));
+        let entry = measure(entry(place, entries));
         let ratio = entry.as_secs_f64() / trip.as_secs_f64();
         println!(
             "  bare round trip {trip:>9.1?}   entry of three {entry:>9.1?}   ratio {ratio:.2} (at most 3)"
         );
-        let bare = runtime().block_on(bare_echo(messages));
-        let driven = runtime().block_on(driven_echo(messages));
+        let bare = measure(bare_echo(place, messages));
+        let driven = measure(driven_echo(place, messages));
         let share = driven / bare;
         println!("  bare echo {bare:>9.0}/s   driver {driven:>9.0}/s   share {share:.2} (at least 0.33)");
     }
 }
 
-fn one_thread() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
+/// Where the other processes run.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Each in a thread of its own, as in a process of its own.
+    Apart,
+    /// All in the thread of the first.
+    Together,
 }
 
-fn two_threads() -> Runtime {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+impl Place {
+    /// Runs something there for as long as the program lasts.
+    fn run(self, work: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::Apart => drop(std::thread::spawn(|| runtime().block_on(work))),
+            Self::Together => drop(tokio::spawn(work)),
+        }
+    }
+}
+
+/// Runs a measurement as a task, as applications do.
+fn measure<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    runtime().block_on(async { tokio::spawn(work).await.unwrap() })
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 fn median(mut spans: Vec<Duration>) -> Duration {
@@ -58,14 +78,19 @@ fn median(mut spans: Vec<Duration>) -> Duration {
     spans[spans.len() / 2]
 }
 
-/// A connection with two ends.
-async fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let far = listener.accept().await.unwrap().0;
+/// A connection to somebody who sends back what it gets.
+async fn echoing(place: Place) -> TcpStream {
+    let listener = StdListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    place.run(async move {
+        listener.set_nonblocking(true).unwrap();
+        let (far, _) = TcpListener::from_std(listener).unwrap().accept().await.unwrap();
+        far.set_nodelay(true).unwrap();
+        echo(far).await;
+    });
+    let near = TcpStream::connect(address).await.unwrap();
     near.set_nodelay(true).unwrap();
-    far.set_nodelay(true).unwrap();
-    (near, far)
+    near
 }
 
 /// The bodies of all whole frames; puts an answer to each into `out`.
@@ -106,9 +131,8 @@ fn first_frames(count: u64) -> Vec<u8> {
     out
 }
 
-async fn round_trip(rounds: usize) -> Duration {
-    let (mut near, far) = pair().await;
-    let task = tokio::spawn(echo(far));
+async fn round_trip(place: Place, rounds: usize) -> Duration {
+    let mut near = echoing(place).await;
     let mut out = first_frames(1);
     let mut buffer = BytesMut::with_capacity(BATCH);
     let mut spans = Vec::new();
@@ -121,13 +145,11 @@ async fn round_trip(rounds: usize) -> Duration {
         }
         spans.push(start.elapsed());
     }
-    task.abort();
     median(spans)
 }
 
-async fn bare_echo(messages: u64) -> f64 {
-    let (mut near, far) = pair().await;
-    let task = tokio::spawn(echo(far));
+async fn bare_echo(place: Place, messages: u64) -> f64 {
+    let mut near = echoing(place).await;
     let start = Instant::now();
     let mut out = first_frames(WINDOW);
     let mut buffer = BytesMut::with_capacity(BATCH);
@@ -139,56 +161,65 @@ async fn bare_echo(messages: u64) -> f64 {
         near.read_buf(&mut buffer).await.unwrap();
         received += answer(&mut buffer, &mut out);
     }
-    task.abort();
     2.0 * received as f64 / start.elapsed().as_secs_f64()
 }
 
-struct Cluster<P: Protocol> {
-    nodes: Vec<(Node<P>, Events<P>)>,
+/// The first node of a cluster; the others run elsewhere.
+struct First<P: Protocol> {
+    node: Node<P>,
+    events: Events<P>,
     _dir: TempDir,
 }
 
-async fn cluster<P: Protocol>(n: u32, config: P::Config) -> Cluster<P> {
+async fn cluster<P: Protocol>(place: Place, n: u32, config: P::Config) -> First<P>
+where
+    P::Config: 'static,
+{
     let listeners: Vec<StdListener> = (0..n).map(|_| StdListener::bind("127.0.0.1:0").unwrap()).collect();
     let addresses: Vec<(NodeId, SocketAddr)> =
         (1..).map(NodeId).zip(listeners.iter().map(|listener| listener.local_addr().unwrap())).collect();
     let dir = tempfile::tempdir().unwrap();
-    let mut nodes = Vec::new();
-    for ((id, _), listener) in addresses.iter().zip(listeners) {
-        let data = dir.path().join(id.to_string());
-        let settings = NodeConfig::new(*id, addresses.clone(), "bench", "bench", data);
-        let options = Options { listener: Some(listener), ..Options::default() };
-        nodes.push(start::<P>(settings, config.clone(), options).await.unwrap());
+    let mut starts: Vec<_> = (addresses.iter().zip(listeners))
+        .map(|((id, _), listener)| {
+            let data = dir.path().join(id.to_string());
+            let settings = NodeConfig::new(*id, addresses.clone(), "bench", "bench", data);
+            let options = Options { listener: Some(listener), ..Options::default() };
+            start::<P>(settings, config.clone(), options)
+        })
+        .collect();
+    for other in starts.drain(1..) {
+        place.run(async {
+            let (node, _events) = other.await.unwrap();
+            let _ = node.ended().await;
+        });
     }
-    let connected =
-        |node: &Node<P>| node.status().peers.values().all(|peer| peer.connected_to && peer.connected_from);
-    while !nodes.iter().all(|(node, _)| connected(node)) {
+    let (node, events) = starts.remove(0).await.unwrap();
+    while !node.status().peers.values().all(|peer| peer.connected_to && peer.connected_from) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Cluster { nodes, _dir: dir }
+    First { node, events, _dir: dir }
 }
 
-async fn entry(rounds: usize) -> Duration {
+async fn entry(place: Place, rounds: usize) -> Duration {
     let settings = Settings::new(const { &RicartAgrawala::ABOUT }, Arena::Laboratory, [], None).unwrap();
     let config = RicartAgrawala::configure(&settings, &Members::numbered(3)).unwrap();
-    let mut cluster = cluster::<RicartAgrawala>(3, config).await;
-    let (node, events) = &mut cluster.nodes[0];
+    let mut first = cluster::<RicartAgrawala>(place, 3, config).await;
     let mut spans = Vec::new();
     for _ in 0..rounds {
         let start = Instant::now();
-        node.request(Request::Acquire).await.unwrap();
-        events.recv().await.unwrap();
+        first.node.request(Request::Acquire).await.unwrap();
+        first.events.recv().await.unwrap();
         spans.push(start.elapsed());
-        node.request(Request::Release).await.unwrap();
+        first.node.request(Request::Release).await.unwrap();
     }
     median(spans)
 }
 
-async fn driven_echo(messages: u64) -> f64 {
-    let mut cluster = cluster::<PingPong>(2, messages).await;
+async fn driven_echo(place: Place, messages: u64) -> f64 {
+    let mut first = cluster::<PingPong>(place, 2, messages).await;
     let start = Instant::now();
-    cluster.nodes[0].0.request(()).await.unwrap();
-    cluster.nodes[0].1.recv().await.unwrap();
+    first.node.request(()).await.unwrap();
+    first.events.recv().await.unwrap();
     2.0 * messages as f64 / start.elapsed().as_secs_f64()
 }
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use conclave_core::Protocol;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::frame::{Frame, Stamp, decode};
 use crate::hello::{HELLO_LIMIT, Hello, Refusal, Welcome};
@@ -209,15 +210,23 @@ async fn read<P: Protocol>(
     turn: &mut watch::Receiver<u64>,
 ) -> Result<(), Broken> {
     let mut acknowledged = inbound.received;
+    // One timer for the whole connection, set again only when it runs out.
+    let silence = silence(hub);
+    let mut last_heard = Instant::now();
+    let mut alarm = core::pin::pin!(sleep_until(last_heard + silence));
     loop {
         let Batch { letters, beat, bye } = batch(hub, peer, connection, inbound.received)?;
         if !letters.is_empty() {
             let count = letters.len() as u64;
             let arrival = Arrival::Letters { peer: peer.id, life: hello.life, letters };
             // Nothing is read while the state machine is busy: that is what makes the sender wait.
-            tokio::select! {
-                permit = hub.inbox.reserve() => permit.map_err(|_| Refusal::Stopping)?.send(arrival),
-                _ = turn.changed() => return Err(Broken::Superseded),
+            if let Err(TrySendError::Full(arrival) | TrySendError::Closed(arrival)) =
+                hub.inbox.try_send(arrival)
+            {
+                tokio::select! {
+                    permit = hub.inbox.reserve() => permit.map_err(|_| Refusal::Stopping)?.send(arrival),
+                    _ = turn.changed() => return Err(Broken::Superseded),
+                }
             }
             inbound.received += count;
             peer.counts.received.fetch_add(count, Ordering::Relaxed);
@@ -232,8 +241,18 @@ async fn read<P: Protocol>(
             acknowledged = inbound.received;
         }
         tokio::select! {
-            filled = timeout(silence(hub), connection.fill()) => filled.map_err(|_| Broken::TooSlow)??,
+            biased;
+            filled = connection.fill() => {
+                filled?;
+                last_heard = Instant::now();
+            }
             _ = turn.changed() => return Err(Broken::Superseded),
+            () = &mut alarm => {
+                if last_heard.elapsed() >= silence {
+                    return Err(Broken::TooSlow);
+                }
+                alarm.as_mut().reset(last_heard + silence);
+            }
         }
     }
 }

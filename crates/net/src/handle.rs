@@ -131,7 +131,7 @@ pub async fn start<P: Protocol>(
     let (inbox_in, inbox) = mpsc::channel(config.limits.inbox);
     let (requests_in, requests) = mpsc::channel(config.limits.requests);
     let (events, events_out) = mpsc::channel(config.limits.events);
-    let tally = Arc::new(Mutex::new(Tally::new()));
+    let tally = Arc::new(Mutex::new(Tally::default()));
     let hub = Arc::new(hub(&config, life, tls, inbox_in));
     let parts = Parts {
         hub: Arc::clone(&hub),
@@ -354,7 +354,7 @@ impl<P: Protocol> Node<P> {
         Status {
             life: self.life(),
             peers: self.hub.peers.iter().map(|(id, peer)| (*id, peer_status(peer))).collect(),
-            sent: lock(&self.tally).clone(),
+            sent: lock(&self.tally).by_kind(),
             complaints: self.hub.complaints.total(),
         }
     }

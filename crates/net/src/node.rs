@@ -75,8 +75,25 @@ pub struct Sent {
     pub is_overhead: bool,
 }
 
-/// Messages by kind.
-pub(crate) type Tally = BTreeMap<&'static str, Sent>;
+/// Messages by kind; there are so few kinds that looking through them is quickest.
+#[derive(Default)]
+pub(crate) struct Tally(Vec<(&'static str, Sent)>);
+
+impl Tally {
+    fn add(&mut self, kind: &'static str, sent: Sent) {
+        match self.0.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, total)) => {
+                total.count += sent.count;
+                total.is_overhead = sent.is_overhead;
+            }
+            None => self.0.push((kind, sent)),
+        }
+    }
+
+    pub fn by_kind(&self) -> BTreeMap<&'static str, Sent> {
+        self.0.iter().copied().collect()
+    }
+}
 
 pub(crate) struct Core<P: Protocol> {
     pub hub: Arc<Hub<P>>,
@@ -135,7 +152,7 @@ impl<P: Protocol> Core<P> {
             effects: Vec::new(),
             unsaved: None,
             told: Vec::new(),
-            counted: Tally::new(),
+            counted: Tally::default(),
             watched: Instant::now(),
         }
     }
@@ -339,9 +356,7 @@ impl<P: Protocol> Core<P> {
             tracing::error!("a {} to {to}, who is not a peer, goes nowhere", message.kind());
             return Ok(());
         };
-        let counted = self.counted.entry(message.kind()).or_default();
-        counted.count += 1;
-        counted.is_overhead = message.is_overhead();
+        self.counted.add(message.kind(), Sent { count: 1, is_overhead: message.is_overhead() });
         let body = postcard::to_stdvec(message).expect("a message is plain data");
         let stamp = self.journal.as_mut().map(|journal| journal.send(to, belief.peer.place, message));
         let head = FRAME_HEAD + stamp.as_ref().map_or(0, |stamp| 10 * stamp.vector.entries().len());
@@ -371,13 +386,9 @@ impl<P: Protocol> Core<P> {
                 self.suspect(peer)?;
             }
         }
-        if !self.counted.is_empty() {
+        if !self.counted.0.is_empty() {
             let mut tally = lock(&self.tally);
-            for (kind, sent) in core::mem::take(&mut self.counted) {
-                let total = tally.entry(kind).or_default();
-                total.count += sent.count;
-                total.is_overhead = sent.is_overhead;
-            }
+            self.counted.0.drain(..).for_each(|(kind, sent)| tally.add(kind, sent));
         }
         self.tell().await;
         Ok(())

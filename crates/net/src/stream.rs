@@ -107,9 +107,10 @@ impl Connection {
 
     /// Reads what there is, at least something. Cancel-safe.
     pub async fn fill(&mut self) -> Result<(), Broken> {
-        if self.incoming.capacity() - self.incoming.len() < 512 {
-            // A stranger gets little room; the rest comes with the first frame after the hello.
-            let room = if self.limit < READ { self.limit } else { READ };
+        // A stranger gets little room. For others it is made again before it becomes short, which costs nothing when
+        // all frames before it are gone, and keeps what was written together together.
+        let room = READ.min(self.limit);
+        if self.incoming.capacity() - self.incoming.len() < room / 2 {
             self.incoming.reserve(room);
         }
         match self.stream.read_buf(&mut self.incoming).await? {

@@ -99,14 +99,17 @@ async fn ricart_agrawala_enters_alone_and_its_record_can_be_played() {
     for task in tasks {
         nodes.push(task.await.unwrap());
     }
-    let sent: u64 =
-        nodes.iter().flat_map(|(node, _)| node.status().sent.into_values()).map(|sent| sent.count).sum();
+    // Two requests and two replies for each of sixty entries; the last replies follow the last release.
+    let sent = || -> u64 {
+        let counts = nodes.iter().flat_map(|(node, _)| node.status().sent.into_values());
+        counts.map(|sent| sent.count).sum()
+    };
+    crate::group::until("all replies are sent", || sent() >= 60 * 4).await;
+    assert_eq!(sent(), 60 * 4);
     for (node, events) in nodes {
         drop(events);
         node.shutdown().await.unwrap();
     }
-    // Two requests and two replies for each of sixty entries.
-    assert_eq!(sent, 60 * 4);
     let trace = merge(&run.files()).unwrap();
     let granted = |record: &&conclave_trace::Record| matches!(&record.what, What::Event { event, .. } if event == "granted");
     assert_eq!(trace.records.iter().filter(granted).count(), 60);

@@ -87,7 +87,8 @@ async fn a_gap_is_told_on_both_sides() {
     for number in 2..WAITING as u64 + 100 {
         first.say(2, number).await;
     }
-    first.until("the queue was dropped", |s| s.peers[&NodeId(2)].dropped > WAITING as u64).await;
+    // All of them are said and gone, those after the overflow too.
+    first.until("the queue was dropped", |s| s.peers[&NodeId(2)].dropped == WAITING as u64 + 98).await;
     assert_eq!(second.next().await, down(1, 1));
     first.node.heal(NodeId(2));
     assert_eq!(first.next().await, up(2, 1));
@@ -118,6 +119,7 @@ async fn a_gap_that_no_detector_saw_is_told_too() {
         .until("connected", |s| s.peers[&NodeId(2)].connected_to && s.peers[&NodeId(2)].connected_from)
         .await;
     first.node.cut(NodeId(2));
+    first.until("the link is closed", |s| !s.peers[&NodeId(2)].connected_to).await;
     for number in 0..101 {
         first.say(2, number).await;
     }

@@ -28,6 +28,16 @@ pub trait Family {
     /// An event as traces write it.
     fn told(event: &EventOf<Self>) -> Told;
 
+    /// The name of the lock that a request is for, where locks have names.
+    fn lock_asked(_request: &RequestOf<Self>) -> Option<String> {
+        None
+    }
+
+    /// The name of the lock that an event is about, where locks have names.
+    fn lock_told(_event: &EventOf<Self>) -> Option<String> {
+        None
+    }
+
     /// Whether a process that says so has left, and does nothing any more.
     fn has_left(_event: &EventOf<Self>) -> bool {
         false
@@ -115,6 +125,14 @@ impl<L: Locks> Family for Locking<L> {
                 Told { event: format!("refused {}", lock_word(*request)), fence: String::new(), lock }
             }
         }
+    }
+
+    fn lock_asked(request: &L::Request) -> Option<String> {
+        L::name_asked(request).map(ToString::to_string)
+    }
+
+    fn lock_told(event: &L::Event) -> Option<String> {
+        L::name_told(event).map(ToString::to_string)
     }
 
     fn has_left(event: &L::Event) -> bool {

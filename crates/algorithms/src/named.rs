@@ -363,6 +363,14 @@ impl<P: Mutex> Locks for Named<P> {
         (judged(&event.name), &event.event)
     }
 
+    fn name_asked(request: &Self::Request) -> Option<&Name> {
+        Some(&request.name)
+    }
+
+    fn name_told(event: &Self::Event) -> Option<&Name> {
+        Some(&event.name)
+    }
+
     fn announced(from: NodeId, message: &Self::Message) -> Option<(usize, Stamp)> {
         let stamp = <P as Mutex>::announced(from, &message.message)?;
         Some((message.name.number()?, stamp))
@@ -380,8 +388,9 @@ impl<P: Mutex> Locks for Named<P> {
     }
 }
 
+/// A run that is judged asks for its locks by number. A live one may ask by any name, and goes by the name there.
 fn judged(name: &Name) -> usize {
-    name.number().expect("a run that is judged asks for its locks by number")
+    name.number().unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use conclave_algorithms::family::{Family, timer_word};
 use conclave_core::{
-    Disturbance, Incarnation, Input, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
+    Disturbance, Incarnation, Input, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
-use conclave_trace::{Carried, Header, Record, Trace, What, fields_of, message_text};
+use conclave_trace::{Carried, Header, Record, Trace, What};
 
 /// Writes down everything that happens.
 #[derive(Clone, Debug)]
@@ -226,15 +226,8 @@ impl Export<'_> {
             Raw::Send { to, message } => {
                 let nth = self.nth.entry((entry.process, *to)).or_insert(0);
                 *nth += 1;
-                let carried = Carried {
-                    from: self.nodes[entry.process as usize],
-                    to: self.nodes[*to as usize],
-                    message: message.kind().to_string(),
-                    text: message_text(message.kind(), message),
-                    fields: fields_of(serde_json::to_value(message).unwrap_or_default()),
-                    overhead: message.is_overhead(),
-                    nth: *nth,
-                };
+                let (from, to) = (self.nodes[entry.process as usize], self.nodes[*to as usize]);
+                let carried = Carried::of(message, from, to, *nth);
                 self.carried.insert(id, carried.clone());
                 What::Send(carried)
             }

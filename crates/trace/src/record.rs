@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use conclave_core::{NodeId, VectorClock};
+use conclave_core::{Message, NodeId, VectorClock};
 use serde::{Deserialize, Serialize};
 
-use crate::text::compact;
+use crate::text::{compact, fields_of, message_text};
 
 /// A recorded run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -196,6 +196,20 @@ pub struct Carried {
 }
 
 impl Carried {
+    /// A message on its way, in the words of a trace.
+    #[must_use]
+    pub fn of<M: Message>(message: &M, from: NodeId, to: NodeId, nth: u64) -> Self {
+        Self {
+            from,
+            to,
+            message: message.kind().to_string(),
+            text: message_text(message.kind(), message),
+            fields: fields_of(serde_json::to_value(message).unwrap_or_default()),
+            overhead: message.is_overhead(),
+            nth,
+        }
+    }
+
     /// The message in short: the recorded text, or one made from kind and fields where none was recorded.
     #[must_use]
     pub fn label(&self) -> Cow<'_, str> {

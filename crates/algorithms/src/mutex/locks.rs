@@ -3,6 +3,7 @@
 use conclave_core::{NodeId, Protocol, Stamp};
 
 use super::{Epoch, Event, Mutex, Request};
+use crate::Name;
 
 /// A protocol that runs one or more locks, each by an algorithm for mutual exclusion.
 ///
@@ -14,6 +15,14 @@ pub trait Locks: Protocol {
     fn asked(request: &Self::Request) -> (usize, Request);
     /// Which lock an event is about, and what it says.
     fn told(event: &Self::Event) -> (usize, &Event);
+    /// The name of the lock that a request is for, where locks have names.
+    fn name_asked(_request: &Self::Request) -> Option<&Name> {
+        None
+    }
+    /// The name of the lock that an event is about, where locks have names.
+    fn name_told(_event: &Self::Event) -> Option<&Name> {
+        None
+    }
     /// The stamp of the request that a message announces, and for which lock.
     fn announced(from: NodeId, message: &Self::Message) -> Option<(usize, Stamp)>;
 

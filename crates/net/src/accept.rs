@@ -1,0 +1,337 @@
+//! The way from the peers: accepts connections, finds out who speaks, and hands on what it says, in order and once.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use conclave_core::Protocol;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{oneshot, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::frame::{Frame, Stamp, decode};
+use crate::hello::{HELLO_LIMIT, Hello, Refusal, Welcome};
+use crate::peer::{Arrival, Hub, Inbound, Peer, Stage, lock};
+use crate::stream::{Broken, Connection, Stream};
+
+/// An acknowledgement is due after so many messages; with fewer, at the next beat.
+const ACK_EVERY: u64 = 64;
+
+/// Accepts connections until the node stops.
+pub(crate) async fn run<P: Protocol>(hub: Arc<Hub<P>>, listener: TcpListener) {
+    let strangers = Arc::new(Strangers::new(hub.limits.strangers));
+    let mut tasks = JoinSet::new();
+    let mut number = 0;
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, address)) => {
+                    number += 1;
+                    // It must be known as a stranger before it can say who it is.
+                    let (open, gate) = oneshot::channel();
+                    let task = welcome(Arc::clone(&hub), Arc::clone(&strangers), number, stream, address);
+                    let handle = tasks.spawn(async move {
+                        if gate.await.is_ok() {
+                            task.await;
+                        }
+                    });
+                    strangers.admit(number, handle);
+                    let _ = open.send(());
+                }
+                // Out of file descriptors, perhaps: others must give some back first.
+                Err(error) => {
+                    hub.complaints.about(&"accepting connections", &error);
+                    sleep(Duration::from_millis(50)).await;
+                }
+            },
+            Some(_) = tasks.join_next() => {}
+            () = hub.until(Stage::Stopped) => return,
+        }
+    }
+}
+
+/// Connections that have not said yet who they are, by age.
+struct Strangers {
+    most: usize,
+    waiting: Mutex<BTreeMap<u64, AbortHandle>>,
+}
+
+impl Strangers {
+    fn new(most: usize) -> Self {
+        Self { most, waiting: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Lets one in; if there are too many, the oldest has to go: an honest peer says at once who it is.
+    fn admit(&self, number: u64, handle: AbortHandle) {
+        let mut waiting = lock(&self.waiting);
+        waiting.insert(number, handle);
+        if waiting.len() > self.most
+            && let Some((_, oldest)) = waiting.pop_first()
+        {
+            oldest.abort();
+        }
+    }
+
+    /// It said who it is, or went away.
+    fn leave(&self, number: u64) {
+        lock(&self.waiting).remove(&number);
+    }
+}
+
+/// One connection from its beginning to its end.
+async fn welcome<P: Protocol>(
+    hub: Arc<Hub<P>>,
+    strangers: Arc<Strangers>,
+    number: u64,
+    stream: TcpStream,
+    address: SocketAddr,
+) {
+    let greeted = timeout(hub.limits.handshake, greet(&hub, stream)).await;
+    strangers.leave(number);
+    let (mut connection, hello) = match greeted {
+        Ok(Ok(greeted)) => greeted,
+        Ok(Err(broken)) => return hub.complaints.about(&address.ip(), &broken),
+        Err(_) => return hub.complaints.about(&address.ip(), &Refusal::NoHello),
+    };
+    let peer = match judge(&hub, &connection, &hello) {
+        Ok(peer) => peer,
+        Err(why) => {
+            if let Some(peer) = hub.peers.get(&hello.from) {
+                *lock(&peer.counts.refused_by_us) = Some(why);
+            }
+            hub.complaints.about(&format_args!("{} at {}", hello.from, address.ip()), &why);
+            return connection.refuse(why).await;
+        }
+    };
+    let broken = tokio::select! {
+        ended = serve(&hub, &peer, &hello, &mut connection) => ended.err().unwrap_or(Broken::Closed),
+        () = peer.until_cut(true) => Broken::Refused(Refusal::Cut),
+    };
+    tracing::debug!("connection from {}: {broken}", peer.id);
+    let refusal = match broken {
+        Broken::Refused(why) => why,
+        Broken::Frame(_) => Refusal::Garbage,
+        _ => return,
+    };
+    if refusal != Refusal::Cut {
+        *lock(&peer.counts.refused_by_us) = Some(refusal);
+        hub.complaints.about(&peer.id, &broken);
+    }
+    connection.refuse(refusal).await;
+}
+
+async fn greet<P: Protocol>(hub: &Hub<P>, stream: TcpStream) -> Result<(Connection, Hello), Broken> {
+    stream.set_nodelay(true)?;
+    let stream = match &hub.tls {
+        Some(tls) => tls.accept(stream).await?,
+        None => Stream::Plain(stream),
+    };
+    let mut connection = Connection::new(stream, HELLO_LIMIT, hub.limits.stall);
+    let first = match connection.receive().await {
+        Err(broken @ Broken::Frame(_)) => {
+            connection.refuse(Refusal::NoHello).await;
+            return Err(broken);
+        }
+        first => first?,
+    };
+    let Ok(Frame::Hello(hello)) = decode(&first) else {
+        connection.refuse(Refusal::NoHello).await;
+        return Err(Refusal::NoHello.into());
+    };
+    Ok((connection, hello))
+}
+
+fn judge<P: Protocol>(hub: &Hub<P>, connection: &Connection, hello: &Hello) -> Result<Arc<Peer>, Refusal> {
+    let peer = hub.peers.get(&hello.from);
+    hub.identity.judge(hello, peer.map(|peer| peer.outbox.life()))?;
+    let peer = peer.ok_or(Refusal::Stranger)?;
+    if hub.tls.as_ref().is_some_and(|tls| !tls.names(connection.stream(), hello.from)) {
+        return Err(Refusal::Certificate);
+    }
+    if *peer.cut.borrow() {
+        return Err(Refusal::Cut);
+    }
+    if !hub.is_running() {
+        return Err(Refusal::Stopping);
+    }
+    Ok(Arc::clone(peer))
+}
+
+/// Takes the place of an older connection, if there is one, and reads until it has to give way itself.
+async fn serve<P: Protocol>(
+    hub: &Hub<P>,
+    peer: &Peer,
+    hello: &Hello,
+    connection: &mut Connection,
+) -> Result<(), Broken> {
+    let mut turn = peer.turn.subscribe();
+    let mut ticket = 0;
+    peer.turn.send_modify(|turn| {
+        *turn += 1;
+        ticket = *turn;
+    });
+    // At most one waits for its turn: who is waiting when the next one comes gives up.
+    let mut inbound = tokio::select! {
+        biased;
+        _ = turn.wait_for(|turn| *turn != ticket) => return Err(Broken::Superseded),
+        inbound = peer.inbound.lock() => inbound,
+    };
+    let generation = peer.outbox.meet(hello.life)?;
+    if inbound.life != Some(hello.life) {
+        *inbound = Inbound { life: Some(hello.life), received: 0 };
+    }
+    peer.pulse().restart(hub.now());
+    let gap = hello.gap == Some(hub.identity.life);
+    let contact = Arrival::Contact { peer: peer.id, life: hello.life, generation, gap };
+    if !hub.tell(contact).await {
+        return Err(Refusal::Stopping.into());
+    }
+    let (from, life) = (hub.identity.id, hub.identity.life);
+    connection.send(&Frame::Welcome(Welcome { from, life, received: inbound.received })).await?;
+    connection.limit = hub.limits.frame;
+    peer.counts.connected_from.store(true, Ordering::Relaxed);
+    // If we are waiting to connect to it: now it is there.
+    peer.nudge.notify_one();
+    let ended = read(hub, peer, hello, connection, &mut inbound, &mut turn).await;
+    peer.counts.connected_from.store(false, Ordering::Relaxed);
+    ended
+}
+
+async fn read<P: Protocol>(
+    hub: &Hub<P>,
+    peer: &Peer,
+    hello: &Hello,
+    connection: &mut Connection,
+    inbound: &mut Inbound,
+    turn: &mut watch::Receiver<u64>,
+) -> Result<(), Broken> {
+    let mut acknowledged = inbound.received;
+    // One timer for the whole connection, set again only when it runs out.
+    let silence = silence(hub);
+    let mut last_heard = Instant::now();
+    let mut alarm = core::pin::pin!(sleep_until(last_heard + silence));
+    loop {
+        let Batch { letters, beat, bye } = batch(hub, peer, connection, inbound.received)?;
+        if !letters.is_empty() {
+            let count = letters.len() as u64;
+            let arrival = Arrival::Letters { peer: peer.id, life: hello.life, letters };
+            // Nothing is read while the state machine is busy: that is what makes the sender wait.
+            if let Err(TrySendError::Full(arrival) | TrySendError::Closed(arrival)) =
+                hub.inbox.try_send(arrival)
+            {
+                tokio::select! {
+                    permit = hub.inbox.reserve() => permit.map_err(|_| Refusal::Stopping)?.send(arrival),
+                    _ = turn.changed() => return Err(Broken::Superseded),
+                }
+            }
+            inbound.received += count;
+            peer.counts.received.fetch_add(count, Ordering::Relaxed);
+        }
+        if bye {
+            hub.tell(Arrival::Bye { peer: peer.id, life: hello.life }).await;
+            return Err(Broken::Bye);
+        }
+        let unacknowledged = inbound.received - acknowledged;
+        if unacknowledged >= ACK_EVERY || (beat && unacknowledged > 0) {
+            connection.send(&Frame::Ack { upto: inbound.received }).await?;
+            acknowledged = inbound.received;
+        }
+        tokio::select! {
+            biased;
+            filled = connection.fill() => {
+                filled?;
+                last_heard = Instant::now();
+            }
+            _ = turn.changed() => return Err(Broken::Superseded),
+            () = &mut alarm => {
+                if last_heard.elapsed() >= silence {
+                    return Err(Broken::TooSlow);
+                }
+                alarm.as_mut().reset(last_heard + silence);
+            }
+        }
+    }
+}
+
+/// A peer beats: a connection that is silent for much longer is half open.
+fn silence<P: Protocol>(hub: &Hub<P>) -> Duration {
+    hub.limits.stall.max(hub.detector.beat * 10)
+}
+
+/// What one read brought.
+struct Batch<M> {
+    letters: Vec<(Option<Stamp>, M)>,
+    beat: bool,
+    bye: bool,
+}
+
+/// Takes all frames that have arrived whole. `received` is the number of the last message that was handed on.
+fn batch<P: Protocol>(
+    hub: &Hub<P>,
+    peer: &Peer,
+    connection: &mut Connection,
+    mut received: u64,
+) -> Result<Batch<P::Message>, Broken> {
+    let mut batch = Batch { letters: Vec::new(), beat: false, bye: false };
+    while let Some(bytes) = connection.next()? {
+        match decode(&bytes)? {
+            // It was on its way twice: sent again before our acknowledgement arrived.
+            Frame::Data { seq, .. } if seq <= received => {
+                peer.counts.duplicates.fetch_add(1, Ordering::Relaxed);
+            }
+            Frame::Data { seq, stamp, body } if seq == received + 1 => {
+                batch.letters.push((checked(stamp, hub.size)?, message::<P>(body)?));
+                received = seq;
+            }
+            Frame::Data { .. } => return Err(Refusal::Missing.into()),
+            Frame::Beat => batch.beat = true,
+            Frame::Bye => batch.bye = true,
+            Frame::Refusal(why) => return Err(Broken::RefusedByPeer(why)),
+            Frame::Hello(_) | Frame::Welcome(_) | Frame::Ack { .. } => return Err(Refusal::Garbage.into()),
+        }
+    }
+    let (now, mut pulse) = (hub.now(), peer.pulse());
+    if batch.beat {
+        pulse.beat(now);
+    } else if !batch.letters.is_empty() {
+        pulse.heard(now);
+    }
+    Ok(batch)
+}
+
+/// No process has lived through more; a larger number would let the clocks overflow.
+const MOST_EVENTS: u64 = 1 << 60;
+
+fn checked(stamp: Option<Stamp>, size: usize) -> Result<Option<Stamp>, Refusal> {
+    let is_sound = |stamp: &Stamp| {
+        let entries = stamp.vector.entries();
+        entries.len() <= size && entries.iter().chain([&stamp.lamport]).all(|count| *count < MOST_EVENTS)
+    };
+    if stamp.as_ref().is_none_or(is_sound) { Ok(stamp) } else { Err(Refusal::Garbage) }
+}
+
+fn message<P: Protocol>(body: &[u8]) -> Result<P::Message, Refusal> {
+    match postcard::take_from_bytes(body) {
+        Ok((message, [])) => Ok(message),
+        _ => Err(Refusal::Garbage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_that_would_spoil_the_clocks_are_refused() {
+        let stamp = |lamport, vector: &[u64]| Some(Stamp { lamport, vector: vector.to_vec().into() });
+        assert!(checked(None, 2).is_ok());
+        assert!(checked(stamp(3, &[1, 2]), 2).is_ok());
+        for bad in [stamp(3, &[1, 2, 3]), stamp(3, &[u64::MAX]), stamp(u64::MAX, &[1])] {
+            assert_eq!(checked(bad, 2), Err(Refusal::Garbage));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! When a peer is suspected: a phi-accrual failure detector.
+//!
+//! Hayashibara, Défago, Yared, Katayama, *The φ accrual failure detector* (2004). A peer beats at a fixed interval; the
+//! detector learns how the gaps between arrivals are spread, and from that how unlikely the present silence is:
+//! phi = 8 means that a living peer is silent for so long once in 10^8 times. So the timeout follows the network.
+//!
+//! Only beats are learnt from. Anything else that arrives shows that the peer is alive, but its rhythm is that of the
+//! application, and a burst of messages must not make the pause after it look like death.
+//!
+//! Time is handed in, as the time since some fixed moment; nothing here reads a clock.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::config::ConfigError;
+
+/// When a peer is suspected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetectorConfig {
+    /// How often a node says that it is alive.
+    pub beat: Duration,
+    /// How unlikely the silence must be, as a negative power of ten.
+    pub threshold: f64,
+    /// How many gaps between beats are remembered.
+    pub window: usize,
+    /// The least spread of the gaps that is believed: a quiet network does not make the detector nervous.
+    pub min_deviation: Duration,
+    /// A silence shorter than this never makes a suspect.
+    pub at_least: Duration,
+    /// How long a peer that has not been heard of yet is given to come up.
+    pub grace: Duration,
+}
+
+impl Default for DetectorConfig {
+    fn default() -> Self {
+        Self {
+            beat: Duration::from_millis(100),
+            threshold: 8.0,
+            window: 100,
+            min_deviation: Duration::from_millis(50),
+            at_least: Duration::from_millis(500),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+impl DetectorConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let why = if self.beat < Duration::from_millis(1) {
+            "a beat is at least a millisecond"
+        } else if self.threshold.is_nan() || self.threshold <= 0.0 {
+            "the threshold must be positive"
+        } else if self.window == 0 {
+            "the window must not be empty"
+        } else if self.min_deviation.is_zero() {
+            "the least deviation must be positive"
+        } else if self.at_least <= self.beat {
+            "the least timeout must be longer than a beat"
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError::Detector(why))
+    }
+}
+
+/// What is known of the arrivals from one life of a peer.
+#[derive(Clone, Debug)]
+pub struct Detector {
+    config: DetectorConfig,
+    /// The gaps between beats in seconds, oldest first.
+    gaps: VecDeque<f64>,
+    sum: f64,
+    sum_of_squares: f64,
+    last_beat: Option<Duration>,
+    /// The last sign of life; before the first, the moment until which nothing is expected.
+    last_sign: Duration,
+}
+
+impl Detector {
+    /// Nothing has been heard of the peer yet; it has the grace period to come up.
+    #[must_use]
+    pub fn new(config: DetectorConfig, now: Duration) -> Self {
+        let last_sign = now + config.grace.saturating_sub(config.at_least);
+        let gaps = VecDeque::with_capacity(config.window);
+        Self { config, gaps, sum: 0.0, sum_of_squares: 0.0, last_beat: None, last_sign }
+    }
+
+    /// Begins anew, for another life of the peer or another connection: the pause between says nothing about beats.
+    pub fn restart(&mut self, now: Duration) {
+        self.last_beat = None;
+        self.last_sign = now;
+    }
+
+    /// A beat arrived.
+    pub fn beat(&mut self, now: Duration) {
+        if let Some(gap) = self.last_beat.replace(now).and_then(|last| now.checked_sub(last)) {
+            self.learn(gap.as_secs_f64());
+        }
+        self.heard(now);
+    }
+
+    /// Something else arrived.
+    pub fn heard(&mut self, now: Duration) {
+        self.last_sign = now;
+    }
+
+    fn learn(&mut self, gap: f64) {
+        if self.gaps.len() == self.config.window {
+            let oldest = self.gaps.pop_front().unwrap_or_default();
+            self.sum -= oldest;
+            self.sum_of_squares -= oldest * oldest;
+        }
+        self.gaps.push_back(gap);
+        self.sum += gap;
+        self.sum_of_squares += gap * gap;
+    }
+
+    /// How unlikely the present silence is, as a negative power of ten.
+    #[must_use]
+    pub fn phi(&self, now: Duration) -> f64 {
+        let silence = now.saturating_sub(self.last_sign).as_secs_f64();
+        let (mean, deviation) = self.spread();
+        // The logistic approximation of the normal distribution; good to 10^-4, and it never becomes zero.
+        let y = (silence - mean) / deviation;
+        let power = y * (1.5976 + 0.070_566 * y * y);
+        if y > 0.0 {
+            (power + (1.0 + (-power).exp()).ln()) / core::f64::consts::LN_10
+        } else {
+            let e = (-power).exp();
+            -(e / (1.0 + e)).log10()
+        }
+    }
+
+    /// Mean and deviation of the gaps; with nothing learnt, those of beats that come as they should.
+    fn spread(&self) -> (f64, f64) {
+        let least = self.config.min_deviation.as_secs_f64();
+        let n = self.gaps.len() as f64;
+        if self.gaps.is_empty() {
+            return (self.config.beat.as_secs_f64(), least);
+        }
+        let mean = self.sum / n;
+        let variance = (self.sum_of_squares / n - mean * mean).max(0.0);
+        (mean, variance.sqrt().max(least))
+    }
+
+    /// Whether the peer has been silent for too long.
+    #[must_use]
+    pub fn is_suspect(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last_sign) > self.config.at_least && self.phi(now) > self.config.threshold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn beaten(gaps: &[u64]) -> (Detector, u64) {
+        let mut detector = Detector::new(DetectorConfig::default(), Duration::ZERO);
+        let mut now = 0;
+        detector.beat(ms(0));
+        for gap in gaps {
+            now += gap;
+            detector.beat(ms(now));
+        }
+        (detector, now)
+    }
+
+    /// The first millisecond of silence, if any below a minute, at which the peer is suspected.
+    fn timeout(detector: &Detector, now: u64) -> u64 {
+        (0..60_000).find(|silence| detector.is_suspect(ms(now + silence))).unwrap_or(60_000)
+    }
+
+    #[test]
+    fn steady_beats_are_trusted_and_silence_is_not() {
+        let (detector, now) = beaten(&[100; 50]);
+        assert!(!detector.is_suspect(ms(now + 100)));
+        assert_eq!(timeout(&detector, now), 501, "the lower bound decides on a steady network");
+    }
+
+    #[test]
+    fn the_timeout_follows_the_network() {
+        let unsteady: Vec<u64> = (0..100).map(|k| if k % 10 == 0 { 900 } else { 50 }).collect();
+        let (nervous, now) = beaten(&[100; 50]);
+        let (patient, later) = beaten(&unsteady);
+        assert!(timeout(&patient, later) > 2 * timeout(&nervous, now));
+    }
+
+    #[test]
+    fn old_gaps_are_forgotten() {
+        let (mut detector, mut now) = beaten(&[2_000; 50]);
+        assert!(timeout(&detector, now) > 2_000);
+        for _ in 0..100 {
+            now += 100;
+            detector.beat(ms(now));
+        }
+        assert_eq!(timeout(&detector, now), 501);
+    }
+
+    #[test]
+    fn phi_grows_with_silence_and_stays_finite() {
+        let (detector, now) = beaten(&[100; 50]);
+        let phi: Vec<f64> = (0..200).map(|k| detector.phi(ms(now + k * 50))).collect();
+        assert!(phi.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert!(phi.iter().all(|phi| phi.is_finite() && *phi >= 0.0), "{phi:?}");
+        assert!(detector.phi(Duration::from_secs(1_000_000)).is_finite());
+    }
+
+    #[test]
+    fn a_burst_of_messages_teaches_nothing() {
+        let (mut detector, now) = beaten(&[100; 50]);
+        for k in 0..10_000 {
+            detector.heard(ms(now) + Duration::from_micros(k));
+        }
+        assert_eq!(timeout(&detector, now), 510);
+    }
+
+    #[test]
+    fn who_never_spoke_has_a_grace_period() {
+        let detector = Detector::new(DetectorConfig::default(), ms(0));
+        assert!(!detector.is_suspect(ms(4_900)));
+        assert!(detector.is_suspect(ms(5_100)));
+    }
+
+    #[test]
+    fn any_sign_of_life_ends_a_suspicion() {
+        let (mut detector, now) = beaten(&[100; 50]);
+        assert!(detector.is_suspect(ms(now + 5_000)));
+        detector.heard(ms(now + 5_000));
+        assert!(!detector.is_suspect(ms(now + 5_001)));
+    }
+
+    #[test]
+    fn a_pause_between_two_lives_is_no_gap_between_beats() {
+        let (mut detector, now) = beaten(&[100; 50]);
+        detector.restart(ms(now + 60_000));
+        detector.beat(ms(now + 60_050));
+        assert_eq!(timeout(&detector, now + 60_050), 501);
+    }
+}

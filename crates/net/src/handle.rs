@@ -1,0 +1,423 @@
+//! Starting a node, and what its application can do with it.
+
+use core::sync::atomic::Ordering;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use conclave_core::{Boot, Incarnation, NodeId, Protocol};
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, timeout};
+
+use crate::config::{ConfigError, NodeConfig};
+use crate::hello::{Identity, Refusal};
+use crate::node::{Core, NodeError, Parts, Sent, Tally};
+use crate::peer::{Complaints, Hub, Peer, Stage, lock};
+use crate::record::{Journal, Recording};
+use crate::store::{DataDir, Stable, StoreError};
+use crate::tls::{Tls, TlsError};
+use crate::{accept, link};
+
+/// What may be put in place of the usual.
+pub struct Options<P: Protocol> {
+    /// A socket that listens already, in place of one bound to the configured address.
+    pub listener: Option<std::net::TcpListener>,
+    /// Where the durable part is kept, in place of the data directory.
+    pub store: Option<Box<dyn Stable>>,
+    /// Writes a record of the run into the data directory.
+    pub recording: Option<Recording<P>>,
+}
+
+impl<P: Protocol> Default for Options<P> {
+    fn default() -> Self {
+        Self { listener: None, store: None, recording: None }
+    }
+}
+
+/// Why a node did not start. Of a [`StoreError`] and later, the life that began is used up.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// It was told what does not fit together.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Its certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// It cannot listen.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        error: io::Error,
+    },
+    /// Its data directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The record cannot be begun.
+    #[error("the record cannot be begun: {0}")]
+    Record(#[source] io::Error),
+    /// It stopped at its first step.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+}
+
+/// A request came too late: the node has stopped, and the request had no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the node has stopped")]
+pub struct Stopped;
+
+/// A running node. Dropping it is like killing the process: nobody is told.
+pub struct Node<P: Protocol> {
+    hub: Arc<Hub<P>>,
+    requests: mpsc::Sender<P::Request>,
+    tally: Arc<Mutex<Tally>>,
+    supervisor: AsyncMutex<Option<JoinHandle<Result<(), NodeError>>>>,
+    /// Told before anything else what shall become of the node.
+    end: watch::Sender<End>,
+    address: SocketAddr,
+    record: Option<PathBuf>,
+}
+
+/// The events of a node, in order. They must be read: the node waits when too many have piled up.
+pub type Events<P> = mpsc::Receiver<<P as Protocol>::Event>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    NotYet,
+    Gracefully,
+    AtOnce,
+}
+
+/// Starts a node: begins a new life in the data directory, starts the state machine, and then talks to the others.
+///
+/// # Errors
+/// If something does not fit together, is in use or cannot be read; see [`StartError`].
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub async fn start<P: Protocol>(
+    config: NodeConfig,
+    protocol: P::Config,
+    options: Options<P>,
+) -> Result<(Node<P>, Events<P>), StartError> {
+    let members = config.validate()?;
+    let tls = config.tls.as_ref().map(|tls| Tls::load(tls, &config.cluster)).transpose()?;
+    let listener = listen(&config, options.listener).await?;
+    let address = listener.local_addr().unwrap_or(config.listen);
+    let data = DataDir::open(&config.data)?;
+    let life = data.life();
+    let nodes: Vec<NodeId> = members.iter().collect();
+    let begin = |words| Journal::begin(words, &nodes, config.id, life, data.path());
+    let journal = options.recording.map(begin).transpose().map_err(StartError::Record)?;
+    let record = journal.as_ref().map(|journal| journal.path().to_owned());
+    let saved = data.saved()?;
+    let state = P::boot(Boot {
+        id: config.id,
+        members: &members,
+        config: &protocol,
+        timing: config.timing,
+        life,
+        saved,
+    });
+
+    let (inbox_in, inbox) = mpsc::channel(config.limits.inbox);
+    let (requests_in, requests) = mpsc::channel(config.limits.requests);
+    let (events, events_out) = mpsc::channel(config.limits.events);
+    let tally = Arc::new(Mutex::new(Tally::default()));
+    let hub = Arc::new(hub(&config, life, tls, inbox_in));
+    let parts = Parts {
+        hub: Arc::clone(&hub),
+        state,
+        // Whichever store is used, the directory stays locked as long as the node lives.
+        store: Box::new(Held { data, instead: options.store }),
+        journal,
+        inbox,
+        requests,
+        events,
+        tally: Arc::clone(&tally),
+    };
+    let (end, ending) = watch::channel(End::NotYet);
+    let (ready_in, ready) = oneshot::channel();
+    let supervisor = tokio::spawn(supervise(Core::new(parts), listener, ready_in, ending));
+    if ready.await.is_err() {
+        let ended = supervisor.await.unwrap_or_else(|error| Err(NodeError::Panic(error.to_string())));
+        return Err(ended.err().unwrap_or(NodeError::Panic("it ended before it began".into())).into());
+    }
+    let supervisor = AsyncMutex::new(Some(supervisor));
+    Ok((Node { hub, requests: requests_in, tally, supervisor, end, address, record }, events_out))
+}
+
+async fn listen(
+    config: &NodeConfig,
+    given: Option<std::net::TcpListener>,
+) -> Result<TcpListener, StartError> {
+    let bound = match given {
+        Some(listener) => listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)),
+        None => TcpListener::bind(config.listen).await,
+    };
+    bound.map_err(|error| StartError::Listen { address: config.listen, error })
+}
+
+fn hub<P: Protocol>(
+    config: &NodeConfig,
+    life: Incarnation,
+    tls: Option<Tls>,
+    inbox: mpsc::Sender<crate::peer::Arrival<P>>,
+) -> Hub<P> {
+    let start = Instant::now();
+    let others = (0..config.peers.len()).filter(|place| config.peers[*place].0 != config.id);
+    let peers =
+        others.map(|place| (config.peers[place].0, Arc::new(Peer::new(config, place, start)))).collect();
+    Hub {
+        identity: Identity::new(config, life),
+        limits: config.limits.clone(),
+        detector: config.detector.clone(),
+        tls,
+        peers,
+        inbox,
+        room: tokio::sync::Notify::new(),
+        stage: watch::Sender::new(Stage::Running),
+        complaints: Complaints::default(),
+        start,
+        size: config.peers.len(),
+    }
+}
+
+/// The data directory, which stays ours even if something else does the saving.
+struct Held {
+    data: DataDir,
+    instead: Option<Box<dyn Stable>>,
+}
+
+impl Stable for Held {
+    fn save(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.instead {
+            Some(store) => store.save(bytes),
+            None => self.data.save(bytes),
+        }
+    }
+}
+
+/// Starts the state machine, then its links; ends them when it ends, however it ends.
+async fn supervise<P: Protocol>(
+    mut core: Core<P>,
+    listener: TcpListener,
+    ready: oneshot::Sender<()>,
+    mut ending: watch::Receiver<End>,
+) -> Result<(), NodeError> {
+    let hub = Arc::clone(&core.hub);
+    // Nobody hears of this life before its first step is complete.
+    let core = in_task(async move {
+        core.start().await?;
+        Ok(core)
+    })
+    .await?;
+    let mut links = JoinSet::new();
+    for peer in hub.peers.values() {
+        links.spawn(link::run(Arc::clone(&hub), Arc::clone(peer)));
+    }
+    let acceptor = tokio::spawn(accept::run(Arc::clone(&hub), listener));
+    let mut machine = core::pin::pin!(in_task(async move { core.run().await }));
+    let _ = ready.send(());
+    let ended = tokio::select! {
+        ended = &mut machine => ended,
+        // The handle says how to end, or was dropped.
+        stage = stage_to_end(&mut ending) => {
+            hub.stage.send_replace(stage);
+            machine.await
+        }
+    };
+    hub.stage.send_if_modified(|stage| {
+        let is_running = *stage == Stage::Running;
+        *stage = (*stage).max(Stage::Closing);
+        is_running
+    });
+    let all_said = async { while links.join_next().await.is_some() {} };
+    let _ = timeout(hub.limits.shutdown, all_said).await;
+    hub.stage.send_replace(Stage::Stopped);
+    links.shutdown().await;
+    let _ = acceptor.await;
+    ended
+}
+
+/// Waits until the node is to end, and says how.
+async fn stage_to_end(ending: &mut watch::Receiver<End>) -> Stage {
+    match ending.wait_for(|end| *end != End::NotYet).await.as_deref() {
+        Ok(End::Gracefully) => Stage::Closing,
+        _ => Stage::Stopped,
+    }
+}
+
+/// Runs something in a task of its own, so that its panic is an error and not ours.
+async fn in_task<T: Send + 'static>(
+    work: impl Future<Output = Result<T, NodeError>> + Send + 'static,
+) -> Result<T, NodeError> {
+    tokio::spawn(work).await.unwrap_or_else(|error| Err(NodeError::Panic(panic_text(error))))
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "its task was cancelled".to_owned() };
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no reason was given").to_owned()
+}
+
+/// How a node stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its life.
+    pub life: Incarnation,
+    /// How it stands with each peer.
+    pub peers: BTreeMap<NodeId, PeerStatus>,
+    /// Messages that the state machine sent, by kind.
+    pub sent: BTreeMap<&'static str, Sent>,
+    /// How often somebody did what is not allowed; each kind of it is logged once.
+    pub complaints: u64,
+}
+
+/// How a node stands with a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// The newest life that was seen of it.
+    pub life: Option<Incarnation>,
+    /// Whether we have a connection to it.
+    pub connected_to: bool,
+    /// Whether it has a connection to us.
+    pub connected_from: bool,
+    /// Whether it is suspected.
+    pub suspected: bool,
+    /// Whether links with it are cut.
+    pub cut: bool,
+    /// Messages to it that are queued or not acknowledged.
+    pub waiting: usize,
+    /// Messages written to it.
+    pub sent: u64,
+    /// Messages written to it again.
+    pub resent: u64,
+    /// Messages to it that were dropped.
+    pub dropped: u64,
+    /// Messages from it.
+    pub received: u64,
+    /// Messages from it that had come before.
+    pub duplicates: u64,
+    /// How often we connected to it.
+    pub connections: u64,
+    /// Why we last refused to talk to it.
+    pub refused_by_us: Option<Refusal>,
+    /// Why it refuses to talk to us.
+    pub refused_by_it: Option<Refusal>,
+}
+
+impl<P: Protocol> Node<P> {
+    /// Hands a request to the state machine; waits while too much is on its way to peers that are alive.
+    ///
+    /// # Errors
+    /// If the node has stopped.
+    pub async fn request(&self, request: P::Request) -> Result<(), Stopped> {
+        self.requests.send(request).await.map_err(|_| Stopped)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.hub.identity.id
+    }
+
+    /// Its life.
+    #[must_use]
+    pub fn life(&self) -> Incarnation {
+        self.hub.identity.life
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The file in which the run is recorded.
+    #[must_use]
+    pub fn record(&self) -> Option<&std::path::Path> {
+        self.record.as_deref()
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            life: self.life(),
+            peers: self.hub.peers.iter().map(|(id, peer)| (*id, peer_status(peer))).collect(),
+            sent: lock(&self.tally).by_kind(),
+            complaints: self.hub.complaints.total(),
+        }
+    }
+
+    /// Closes the links with a peer and refuses new ones until [`heal`](Self::heal): half a partition, made without any
+    /// right to change the network. What is to be sent waits. False if there is no such peer.
+    pub fn cut(&self, peer: NodeId) -> bool {
+        self.hub.peers.get(&peer).map(|peer| peer.cut.send_replace(true)).is_some()
+    }
+
+    /// Lets links with a peer be made again. False if there is no such peer.
+    pub fn heal(&self, peer: NodeId) -> bool {
+        self.hub.peers.get(&peer).map(|peer| peer.cut.send_replace(false)).is_some()
+    }
+
+    /// Stops: takes no more requests, delivers what was sent, and tells the peers that this life is over.
+    ///
+    /// # Errors
+    /// If the node had stopped by itself before.
+    pub async fn shutdown(self) -> Result<(), NodeError> {
+        self.end.send_replace(End::Gracefully);
+        self.ended().await
+    }
+
+    /// Stops as if killed: nobody is told.
+    ///
+    /// # Errors
+    /// If the node had stopped by itself before.
+    pub async fn kill(self) -> Result<(), NodeError> {
+        self.end.send_replace(End::AtOnce);
+        self.ended().await
+    }
+
+    /// Waits until the node has stopped, by itself or by [`shutdown`](Self::shutdown).
+    ///
+    /// # Errors
+    /// The reason, if it stopped by itself. A second call finds none.
+    pub async fn ended(&self) -> Result<(), NodeError> {
+        match self.supervisor.lock().await.take() {
+            Some(supervisor) => {
+                supervisor.await.unwrap_or_else(|error| Err(NodeError::Panic(error.to_string())))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn peer_status(peer: &Peer) -> PeerStatus {
+    let (outbox, counts) = (peer.outbox.status(), &peer.counts);
+    PeerStatus {
+        life: peer.outbox.life(),
+        connected_to: counts.connected_to.load(Ordering::Relaxed),
+        connected_from: counts.connected_from.load(Ordering::Relaxed),
+        suspected: counts.suspected.load(Ordering::Relaxed),
+        cut: *peer.cut.borrow(),
+        waiting: outbox.waiting,
+        sent: outbox.sent,
+        resent: outbox.resent,
+        dropped: outbox.dropped,
+        received: counts.received.load(Ordering::Relaxed),
+        duplicates: counts.duplicates.load(Ordering::Relaxed),
+        connections: counts.connections.load(Ordering::Relaxed),
+        refused_by_us: *lock(&counts.refused_by_us),
+        refused_by_it: *lock(&counts.refused_by_it),
+    }
+}

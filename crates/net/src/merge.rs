@@ -1,0 +1,312 @@
+//! Makes one trace of the records of all processes.
+//!
+//! Each process wrote down what it lived through, in its order. A delivery comes after its send; beyond that the clocks
+//! of the machines decide, and ties go by the place of the process. What no process can write down is worked out:
+//!
+//! - *Crashes.* A life that is followed by another one ended; so did a last life that somebody suspects to the end.
+//!   The crash stands right after the last record of the life, and before the suspicion that rests on it.
+//! - *Losses.* A message that never arrived is left as it is, on its way, unless a later one of the same channel arrived:
+//!   then it was lost, and that stands before the later arrival.
+//! - *Locks* with names become numbers, in an order that keeps that of the names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use conclave_core::NodeId;
+use conclave_trace::{Header, Record, Trace, What};
+use thiserror::Error;
+
+use crate::record::{FORMAT, Line, Opening, VERSION};
+use crate::weave::Weaver;
+
+/// Why records cannot be put together.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// There are none.
+    #[error("there are no records to merge")]
+    Nothing,
+    /// A file cannot be read.
+    #[error("{path}: {error}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A file is not a record of this version.
+    #[error("{path}: this is not the record of a process")]
+    NotARecord {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A line means nothing; only the last may be cut off.
+    #[error("{path}, line {line}: {why}")]
+    Broken {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// Why.
+        why: String,
+    },
+    /// The records are not of the same run.
+    #[error("{path}: it belongs to another run than the records before it")]
+    AnotherRun {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A life is missing, or there are two records of it.
+    #[error("of {process}, the record of life {life} is missing or there twice")]
+    Lives {
+        /// Whose.
+        process: NodeId,
+        /// Which.
+        life: u32,
+    },
+    /// A message arrived of which nobody wrote that it was sent.
+    #[error("{process} received a message from {from} that its record does not have; is a record missing?")]
+    NeverSent {
+        /// Who received it.
+        process: NodeId,
+        /// Who must have sent it.
+        from: NodeId,
+    },
+    /// There is no order in which all of it can have happened.
+    #[error("the records contradict each other: there is no order in which all of it can have happened")]
+    Circle,
+}
+
+/// Reads the records of all lives of all processes, and makes one trace of them.
+///
+/// # Errors
+/// If a file cannot be read or the records do not fit together.
+pub fn merge(paths: &[PathBuf]) -> Result<Trace, MergeError> {
+    let mut lives = Vec::new();
+    for path in paths {
+        lives.push(read(path)?);
+    }
+    let header = common_header(&lives)?;
+    let mut histories = histories(&header, lives)?;
+    let locks = number_locks(&mut histories, header.locks);
+    infer_crashes(&mut histories);
+    let mut trace = Weaver::new(Header { locks, ..header }, histories).weave()?;
+    trace.stamp(true);
+    Ok(trace)
+}
+
+/// The record of one life.
+struct Life {
+    path: PathBuf,
+    opening: Opening,
+    lines: Vec<Line>,
+}
+
+fn read(path: &Path) -> Result<Life, MergeError> {
+    let bytes = std::fs::read(path).map_err(|error| MergeError::Io { path: path.to_owned(), error })?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines().enumerate();
+    let opening: Option<Opening> = lines.next().and_then(|(_, line)| serde_json::from_str(line).ok());
+    let opening = opening.filter(|opening| opening.format == FORMAT && opening.version == VERSION);
+    let opening = opening.ok_or_else(|| MergeError::NotARecord { path: path.to_owned() })?;
+    let is_whole = text.ends_with('\n');
+    let last = text.lines().count() - 1;
+    let mut read = Vec::new();
+    for (at, line) in lines {
+        match serde_json::from_str(line) {
+            Ok(line) => read.push(line),
+            // The process was killed while it wrote; nothing of that step has left it.
+            Err(_) if at == last && !is_whole => {}
+            Err(error) => {
+                return Err(MergeError::Broken {
+                    path: path.to_owned(),
+                    line: at + 1,
+                    why: error.to_string(),
+                });
+            }
+        }
+    }
+    Ok(Life { path: path.to_owned(), opening, lines: read })
+}
+
+fn common_header(lives: &[Life]) -> Result<Header, MergeError> {
+    let header = lives.first().ok_or(MergeError::Nothing)?.opening.header.clone();
+    match lives.iter().find(|life| life.opening.header != header) {
+        Some(other) => Err(MergeError::AnotherRun { path: other.path.clone() }),
+        None => Ok(header),
+    }
+}
+
+/// What a process lived through: an input and what it did with it, or something that happened to it.
+pub(crate) struct Step {
+    pub lines: Vec<Line>,
+}
+
+impl Step {
+    pub fn first(&self) -> &Line {
+        &self.lines[0]
+    }
+
+    pub fn what(&self) -> &What {
+        &self.first().record.what
+    }
+}
+
+/// All lives of a process.
+pub(crate) struct History {
+    pub process: NodeId,
+    pub steps: Vec<Step>,
+    /// The last life.
+    life: u32,
+}
+
+fn histories(header: &Header, lives: Vec<Life>) -> Result<Vec<History>, MergeError> {
+    let mut sorted: BTreeMap<NodeId, BTreeMap<u32, Life>> = BTreeMap::new();
+    for life in lives {
+        let Opening { process, life: number, .. } = life.opening;
+        if sorted.entry(process).or_default().insert(number, life).is_some() {
+            return Err(MergeError::Lives { process, life: number });
+        }
+    }
+    let mut histories = Vec::new();
+    for process in &header.nodes {
+        let mut history = History { process: *process, steps: Vec::new(), life: 0 };
+        for (expected, (number, life)) in (1..).zip(sorted.remove(process).unwrap_or_default()) {
+            if number != expected {
+                return Err(MergeError::Lives { process: *process, life: expected });
+            }
+            history.append(number, life);
+        }
+        histories.push(history);
+    }
+    Ok(histories)
+}
+
+impl History {
+    fn append(&mut self, number: u32, life: Life) {
+        if self.life > 0 {
+            self.crash();
+        }
+        self.life = number;
+        for line in life.lines {
+            match self.steps.last_mut() {
+                // An effect names its input.
+                Some(step) if line.record.cause.is_some() => step.lines.push(line),
+                _ => self.steps.push(Step { lines: vec![line] }),
+            }
+        }
+    }
+
+    /// The life that was read last is over.
+    fn crash(&mut self) {
+        let record = inferred(self.process, What::Crash, self.last_time(), None);
+        self.steps.push(Step { lines: vec![Line { record, sent: None, lock_name: None }] });
+    }
+
+    fn last_time(&self) -> u64 {
+        self.steps.last().and_then(|step| step.lines.last()).map_or(0, |line| line.record.time)
+    }
+}
+
+/// Something that nobody wrote down.
+pub(crate) fn inferred(process: NodeId, what: What, time: u64, cause: Option<u64>) -> Record {
+    let (phase, vector) = (String::new(), None);
+    Record { id: 0, time, process: Some(process), what, phase, cause, lamport: 0, vector }
+}
+
+/// A last life that somebody suspects to the end is over, if it did nothing afterwards.
+fn infer_crashes(histories: &mut [History]) {
+    let mut ended: BTreeMap<(NodeId, u32), u64> = BTreeMap::new();
+    for history in histories.iter() {
+        for (that, time) in suspected_to_the_end(history) {
+            let latest = ended.entry(that).or_default();
+            *latest = time.max(*latest);
+        }
+    }
+    for history in histories {
+        let suspected = ended.get(&(history.process, history.life));
+        if suspected.is_some_and(|suspected| history.last_time() <= *suspected) {
+            history.crash();
+        }
+    }
+}
+
+/// The lives that a process suspects when its record ends, and since when.
+fn suspected_to_the_end(history: &History) -> BTreeMap<(NodeId, u32), u64> {
+    let mut suspected = BTreeMap::new();
+    for step in &history.steps {
+        match step.what() {
+            What::Suspect { peer, life } => {
+                suspected.insert((*peer, life.unwrap_or(1)), step.first().record.time);
+            }
+            What::Trust { peer, life } => {
+                suspected.remove(&(*peer, life.unwrap_or(1)));
+            }
+            // A new life suspects nobody.
+            What::Restart { .. } => suspected.clear(),
+            _ => {}
+        }
+    }
+    suspected
+}
+
+/// Gives locks with names their numbers; returns how many locks there are.
+fn number_locks(histories: &mut [History], given: usize) -> usize {
+    let lines = |histories: &mut [History], each: &mut dyn FnMut(&mut Line)| {
+        histories
+            .iter_mut()
+            .flat_map(|history| &mut history.steps)
+            .flat_map(|step| &mut step.lines)
+            .for_each(each);
+    };
+    let mut names = BTreeSet::new();
+    lines(histories, &mut |line| names.extend(line.lock_name.clone()));
+    if names.is_empty() {
+        return given;
+    }
+    let numbers = numbering(&names);
+    lines(histories, &mut |line| {
+        let Some(number) = line.lock_name.as_ref().map(|name| numbers[name]) else { return };
+        if let What::Request { lock, .. } | What::Event { lock, .. } = &mut line.record.what {
+            *lock = number;
+        }
+    });
+    // With a single lock the player would take an algorithm without names.
+    numbers.values().max().map_or(0, |last| last + 1).max(given).max(2)
+}
+
+/// A number per name. Names that are numbers keep them; others get them such that `lock-0`, `lock-1`, `lock-10` sort as
+/// the names do, since a process serves its locks in the order of their names.
+fn numbering(names: &BTreeSet<String>) -> BTreeMap<String, usize> {
+    let number = |name: &String| {
+        let digits = name.strip_prefix("lock-")?;
+        digits.parse::<usize>().ok().filter(|number| *number < 4_096 && number.to_string() == digits)
+    };
+    if let Some(numbers) = names.iter().map(number).collect::<Option<Vec<usize>>>() {
+        return names.iter().cloned().zip(numbers).collect();
+    }
+    let mut numbers: Vec<usize> = (0..names.len()).collect();
+    numbers.sort_by_key(ToString::to_string);
+    names.iter().cloned().zip(numbers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_keep_their_numbers_or_the_order_of_their_names() {
+        let numbers = |names: &[&str]| {
+            let names: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
+            numbering(&names).into_iter().collect::<Vec<_>>()
+        };
+        let kept = [("lock-3".to_owned(), 3), ("lock-7".to_owned(), 7)];
+        assert_eq!(numbers(&["lock-7", "lock-3"]), kept);
+        let names: Vec<String> = (0..12).map(|k| format!("{}", (b'a' + k) as char)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let given: Vec<String> = numbers(&names).iter().map(|(_, number)| format!("lock-{number}")).collect();
+        assert!(given.is_sorted(), "{given:?}");
+    }
+}

@@ -1,0 +1,188 @@
+//! What all tasks of a node share: its peers, and the way to the task that owns the state machine.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use conclave_core::{Incarnation, NodeId, Protocol};
+use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc, watch};
+use tokio::time::Instant;
+
+use crate::config::{Limits, NodeConfig};
+use crate::detector::{Detector, DetectorConfig};
+use crate::frame::Stamp;
+use crate::hello::{Identity, Refusal};
+use crate::outbox::Outbox;
+use crate::tls::Tls;
+
+/// Everything that the tasks of a node share.
+pub(crate) struct Hub<P: Protocol> {
+    pub identity: Identity,
+    pub limits: Limits,
+    pub detector: DetectorConfig,
+    pub tls: Option<Tls>,
+    pub peers: BTreeMap<NodeId, Arc<Peer>>,
+    pub inbox: mpsc::Sender<Arrival<P>>,
+    /// A queue that was too full for the application to go on may have room again.
+    pub room: Notify,
+    pub stage: watch::Sender<Stage>,
+    pub complaints: Complaints,
+    /// The beginning of the time that detectors are told.
+    pub start: Instant,
+    /// The number of processes: no stamp is longer.
+    pub size: usize,
+}
+
+/// How far a node has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Running,
+    /// The state machine has stopped; what it sent is still delivered, then peers are told.
+    Closing,
+    /// Nothing is said any more.
+    Stopped,
+}
+
+/// What comes from the network to the state machine.
+pub(crate) enum Arrival<P: Protocol> {
+    /// A connection with a life of a peer began. Comes before everything of that life.
+    Contact {
+        peer: NodeId,
+        life: Incarnation,
+        /// The generation of the way to it.
+        generation: u64,
+        /// The peer dropped messages to us.
+        gap: bool,
+    },
+    Letters {
+        peer: NodeId,
+        life: Incarnation,
+        letters: Vec<(Option<Stamp>, P::Message)>,
+    },
+    Bye {
+        peer: NodeId,
+        life: Incarnation,
+    },
+}
+
+/// One of the other processes.
+pub(crate) struct Peer {
+    pub id: NodeId,
+    pub place: usize,
+    pub address: SocketAddr,
+    pub outbox: Outbox,
+    /// Held by the connection that is being read.
+    pub inbound: AsyncMutex<Inbound>,
+    /// Whose turn it is to be read: a newer connection takes the turn of an older.
+    pub turn: watch::Sender<u64>,
+    pub cut: watch::Sender<bool>,
+    /// There is reason to try to connect now.
+    pub nudge: Notify,
+    pub pulse: Mutex<Detector>,
+    pub counts: Counts,
+}
+
+/// How far the messages of a life of a peer have come.
+#[derive(Debug, Default)]
+pub(crate) struct Inbound {
+    pub life: Option<Incarnation>,
+    pub received: u64,
+}
+
+/// What is counted about a peer.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub received: AtomicU64,
+    pub duplicates: AtomicU64,
+    pub connections: AtomicU64,
+    /// Whether we have a connection to it.
+    pub connected_to: AtomicBool,
+    /// Whether it has a connection to us.
+    pub connected_from: AtomicBool,
+    pub suspected: AtomicBool,
+    pub refused_by_us: Mutex<Option<Refusal>>,
+    pub refused_by_it: Mutex<Option<Refusal>>,
+}
+
+impl Peer {
+    pub fn new(config: &NodeConfig, place: usize, start: Instant) -> Self {
+        let (id, address) = config.peers[place];
+        let now = start.elapsed();
+        Self {
+            id,
+            place,
+            address,
+            outbox: Outbox::new(&config.limits),
+            inbound: AsyncMutex::default(),
+            turn: watch::Sender::new(0),
+            cut: watch::Sender::new(false),
+            nudge: Notify::new(),
+            pulse: Mutex::new(Detector::new(config.detector.clone(), now)),
+            counts: Counts::default(),
+        }
+    }
+
+    pub fn pulse(&self) -> MutexGuard<'_, Detector> {
+        lock(&self.pulse)
+    }
+
+    /// Resolves once links with the peer are to be cut.
+    pub async fn until_cut(&self, wanted: bool) {
+        let mut cut = self.cut.subscribe();
+        // The sender lives as long as the peer.
+        let _ = cut.wait_for(|cut| *cut == wanted).await;
+    }
+}
+
+impl<P: Protocol> Hub<P> {
+    /// The time that detectors are told.
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    pub fn is_running(&self) -> bool {
+        *self.stage.borrow() == Stage::Running
+    }
+
+    /// Resolves once the node has come this far.
+    pub async fn until(&self, stage: Stage) {
+        let _ = self.stage.subscribe().wait_for(|now| *now >= stage).await;
+    }
+
+    /// Tells the state machine of something, waiting while it is busy; false if it has stopped.
+    pub async fn tell(&self, arrival: Arrival<P>) -> bool {
+        self.inbox.send(arrival).await.is_ok()
+    }
+}
+
+/// No lock of this crate is held across anything that leaves its value half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What others did wrong: counted always, logged once each.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints {
+    total: AtomicU64,
+    logged: Mutex<BTreeSet<(String, String)>>,
+}
+
+/// An attacker that comes from everywhere must not fill the memory with what it did.
+const MOST_COMPLAINTS: usize = 1_024;
+
+impl Complaints {
+    /// Counts what somebody did; logs it if it is the first time.
+    pub fn about(&self, who: &dyn core::fmt::Display, what: &dyn core::fmt::Display) {
+        self.total.fetch_add(1, Ordering::Relaxed);
+        let mut logged = lock(&self.logged);
+        if logged.len() < MOST_COMPLAINTS && logged.insert((who.to_string(), what.to_string())) {
+            tracing::warn!("{who}: {what}");
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+}

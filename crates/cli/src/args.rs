@@ -1,6 +1,7 @@
 //! What can be asked for on the command line.
 
 mod check;
+mod live;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use conclave_sim::span::{Span, parse_time};
 use conclave_trace::{Axis, Stamps};
 
 pub use check::{CheckArgs, RecordedMoment};
+pub use live::{CertArgs, ClusterArgs, ClusterCommand, Groups, LockArgs, NodeArgs, StartArgs};
 
 /// Distributed coordination: every classic algorithm once, as a pure state machine.
 #[derive(Debug, Parser)]
@@ -37,6 +39,12 @@ pub enum Command {
     Check(Box<CheckArgs>),
     /// Repeat a script or a recorded trace and say whether it comes out the same.
     Replay(ReplayArgs),
+    /// Run an algorithm in real processes on this machine, to lock, kill, cut off and watch.
+    Cluster(Box<ClusterArgs>),
+    /// Be one process of a live cluster, on this machine or across several.
+    Node(NodeArgs),
+    /// Make the certificates with which the processes of a cluster know each other.
+    Cert(CertArgs),
     /// Print a script that lets a shell complete commands and options.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -548,6 +556,7 @@ const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave list
   conclave sim ricart-agrawala -n 3 --entries 1
   conclave check ricart-agrawala -n 3
+  conclave cluster start ricart-agrawala -n 3
 
 Exit codes: 0 all held, 1 a property failed or what was asked for did not happen, 2 wrong usage or input.";
 

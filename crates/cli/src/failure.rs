@@ -13,6 +13,8 @@ pub enum Verdict {
     Held,
     /// A property failed, or what was asked for did not happen.
     Failed,
+    /// What a command that was run has ended with.
+    Code(u8),
 }
 
 impl Verdict {

@@ -6,9 +6,11 @@
 
 mod args;
 mod check;
+mod cluster;
 mod failure;
 mod files;
 mod list;
+mod node;
 mod output;
 mod replay;
 mod sim;
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     match run(&command, &given) {
         Ok(Verdict::Held) => ExitCode::SUCCESS,
         Ok(Verdict::Failed) => ExitCode::from(1),
+        Ok(Verdict::Code(code)) => ExitCode::from(code),
         Err(failure) => {
             failure.print();
             ExitCode::from(2)
@@ -41,6 +44,9 @@ fn run(command: &Command, given: &args::Given) -> Result<Verdict, Failure> {
         Command::Sim(args) => sim::run(args, given),
         Command::Check(args) => check::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Cluster(args) => cluster::run(args),
+        Command::Node(args) => node::run(args),
+        Command::Cert(args) => node::certificates(args),
         Command::Completions { shell } => {
             output::show(&args::completions(*shell))?;
             Ok(Verdict::Held)

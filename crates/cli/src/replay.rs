@@ -143,6 +143,15 @@ fn played_json(path: &Path, kind: &str, header: &Header, played: &Played) -> Val
     report
 }
 
+/// Plays what the processes of a live cluster have lived through, and judges it.
+pub fn live(name: &str, trace: &Trace, output: &OutputArgs) -> Result<Verdict, Failure> {
+    let mut text = Vec::new();
+    trace
+        .write_jsonl(&mut text)
+        .map_err(|error| Failure::new(format!("the trace cannot be written: {error}")))?;
+    replay_trace(Path::new(name), &String::from_utf8_lossy(&text), output)
+}
+
 fn replay_trace(path: &Path, text: &str, output: &OutputArgs) -> Result<Verdict, Failure> {
     let named = |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
     let trace = Trace::read_jsonl(text).map_err(|error| named(&error))?;

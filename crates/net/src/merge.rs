@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use conclave_algorithms::family::timer_word;
 use conclave_core::NodeId;
-use conclave_trace::{Header, Record, Trace, What};
+use conclave_trace::{Carried, Header, Record, Trace, What};
 use thiserror::Error;
 
 use crate::record::{FORMAT, Line, Opening, VERSION};
@@ -267,14 +268,43 @@ fn number_locks(histories: &mut [History], given: usize) -> usize {
         return given;
     }
     let numbers = numbering(&names);
-    lines(histories, &mut |line| {
-        let Some(number) = line.lock_name.as_ref().map(|name| numbers[name]) else { return };
-        if let What::Request { lock, .. } | What::Event { lock, .. } = &mut line.record.what {
-            *lock = number;
-        }
-    });
+    lines(histories, &mut |line| renumber(line, &numbers));
     // With a single lock the player would take an algorithm without names.
     numbers.values().max().map_or(0, |last| last + 1).max(given).max(2)
+}
+
+/// Speaks of a lock by its number, wherever a line speaks of it.
+fn renumber(line: &mut Line, numbers: &BTreeMap<String, usize>) {
+    let number = line.lock_name.as_ref().and_then(|name| numbers.get(name).copied());
+    match (&mut line.record.what, number) {
+        (What::Request { lock, .. } | What::Event { lock, .. }, Some(number)) => *lock = number,
+        (What::Send(carried) | What::Deliver(carried), _) => rename_in_message(carried, numbers),
+        (What::Timer { timer }, _) => rename_in_timer(timer, numbers),
+        _ => {}
+    }
+}
+
+/// A message about a lock begins with its name.
+fn rename_in_message(carried: &mut Carried, numbers: &BTreeMap<String, usize>) {
+    let Some(name) = carried.fields.get_mut("name") else { return };
+    let Some((given, number)) = name.as_str().and_then(|given| numbers.get_key_value(given)) else { return };
+    let numbered = format!("lock-{number}");
+    let (front, back) = (format!("{}{{{given}", carried.message), format!("{}{{{numbered}", carried.message));
+    if let Some(rest) = carried.text.strip_prefix(&front) {
+        carried.text = back + rest;
+    }
+    *name = numbered.into();
+}
+
+/// So does the name of a timer: `("backup",Patience)`.
+fn rename_in_timer(timer: &mut String, numbers: &BTreeMap<String, usize>) {
+    // The longest that fits: a name may begin like another, quotation marks and all.
+    let front = |name: &String| timer_word(&(name,)).trim_end_matches(",)").to_owned() + ",";
+    let fits = numbers.iter().map(|(name, number)| (front(name), number));
+    let fits = fits.filter(|(front, _)| timer.starts_with(front.as_str()));
+    if let Some((front, number)) = fits.max_by_key(|(front, _)| front.len()) {
+        *timer = format!("(\"lock-{number}\",{}", &timer[front.len()..]);
+    }
 }
 
 /// A number per name. Names that are numbers keep them; others get them such that `lock-0`, `lock-1`, `lock-10` sort as
@@ -308,5 +338,32 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let given: Vec<String> = numbers(&names).iter().map(|(_, number)| format!("lock-{number}")).collect();
         assert!(given.is_sorted(), "{given:?}");
+    }
+
+    #[test]
+    fn timers_and_messages_speak_of_numbers() {
+        let numbers = [("a b", 0), ("a", 1), ("say \"x\"", 2)];
+        let numbers = numbers.map(|(name, number)| (name.to_owned(), number)).into();
+        let renamed = |name: &str| {
+            let mut timer = timer_word(&(name, "Patience"));
+            rename_in_timer(&mut timer, &numbers);
+            timer
+        };
+        assert_eq!(renamed("a b"), r#"("lock-0","Patience")"#);
+        assert_eq!(renamed("a"), r#"("lock-1","Patience")"#);
+        assert_eq!(renamed(r#"say "x""#), r#"("lock-2","Patience")"#);
+        assert_eq!(renamed("other"), r#"("other","Patience")"#);
+        let mut carried = Carried {
+            from: NodeId(1),
+            to: NodeId(2),
+            message: "Request".into(),
+            fields: serde_json::json!({ "name": "a", "message": { "time": 1 } }),
+            text: "Request{a,Request{1}}".into(),
+            overhead: false,
+            nth: 1,
+        };
+        rename_in_message(&mut carried, &numbers);
+        assert_eq!(carried.text, "Request{lock-1,Request{1}}");
+        assert_eq!(carried.fields["name"], "lock-1");
     }
 }

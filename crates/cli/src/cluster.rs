@@ -1,0 +1,382 @@
+//! `conclave cluster`: real processes on this machine, to lock, kill, cut off and watch.
+
+mod locked;
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use comfy_table::{Table, presets};
+use conclave_algorithms::registry;
+use conclave_core::NodeId;
+use conclave_live::cluster::{
+    self, Cluster, ClusterError, Manifest, Order, Plan, Shared, Supervisor, free_name, held, take_orders,
+};
+use conclave_live::control::{Answer, Ask, Control, Status};
+use conclave_live::desk::{Wish, Word};
+use owo_colors::OwoColorize as _;
+use serde_json::json;
+
+use crate::args::{self, ClusterArgs, ClusterCommand, Groups, OutputArgs, StartArgs};
+use crate::failure::{Failure, Verdict, no_such_algorithm};
+use crate::output;
+use crate::replay;
+
+impl From<ClusterError> for Failure {
+    fn from(error: ClusterError) -> Self {
+        let failure = Self::new(&error);
+        match error {
+            ClusterError::None | ClusterError::Unknown(_) => {
+                failure.hint("'conclave cluster start ALGO' starts one, 'conclave cluster list' shows all")
+            }
+            ClusterError::Running(_) => failure.hint("'conclave cluster stop' ends it"),
+            _ => failure,
+        }
+    }
+}
+
+/// Does what was asked for.
+pub fn run(args: &ClusterArgs) -> Result<Verdict, Failure> {
+    let name = args.cluster.as_deref();
+    match &args.command {
+        ClusterCommand::Start(start) => self::start(start, name),
+        ClusterCommand::List => list(),
+        command => command_to(&Cluster::find(name)?, command),
+    }
+}
+
+/// What can be done with a cluster that is there, from its console or from elsewhere.
+fn command_to(cluster: &Cluster, command: &ClusterCommand) -> Result<Verdict, Failure> {
+    let order = |order| -> Result<Verdict, Failure> {
+        let done = cluster.order(&order)?;
+        output::show(&format!("{done}\n"))?;
+        Ok(Verdict::Held)
+    };
+    match command {
+        ClusterCommand::Start(_) | ClusterCommand::List => {
+            Err(Failure::new("this is the console of one cluster; do that elsewhere"))
+        }
+        ClusterCommand::Status { json } => status(cluster, *json),
+        ClusterCommand::Lock(args) => locked::run(cluster, args),
+        ClusterCommand::Elect { via, json } => elect(cluster, *via, *json),
+        ClusterCommand::Kill { process } => order(Order::Kill(*process)),
+        ClusterCommand::Restart { process } => order(Order::Restart(*process)),
+        ClusterCommand::Pause { process } => order(Order::Pause(*process)),
+        ClusterCommand::Resume { process } => order(Order::Resume(*process)),
+        ClusterCommand::Stop => {
+            let done = order(Order::Stop);
+            let deadline = Instant::now() + Duration::from_secs(5);
+            // From the console itself it ends only after this.
+            let is_elsewhere = cluster.manifest.supervisor.pid != std::process::id();
+            while is_elsewhere && cluster.is_running() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            done
+        }
+        ClusterCommand::Cut { groups: Groups(groups) } => {
+            cluster.part(groups, true)?;
+            output::show("cut\n")?;
+            Ok(Verdict::Held)
+        }
+        ClusterCommand::Heal { groups } => {
+            let everywhere = || cluster.manifest.processes.iter().map(|member| vec![member.id]).collect();
+            let groups = groups.as_ref().map_or_else(everywhere, |Groups(groups)| groups.clone());
+            heal(cluster, &groups)
+        }
+        ClusterCommand::Trace { output } => trace(cluster, output),
+    }
+}
+
+/// Mends what was cut; who is down needs no mending.
+fn heal(cluster: &Cluster, groups: &[Vec<NodeId>]) -> Result<Verdict, Failure> {
+    let is_up = |process: &NodeId| cluster.connect(*process).is_ok();
+    for (side, group) in groups.iter().enumerate() {
+        for process in group.iter().filter(|process| is_up(process)) {
+            let others = groups.iter().enumerate().filter(|(other, _)| *other != side);
+            let others: Vec<NodeId> = others.flat_map(|(_, group)| group.iter().copied()).collect();
+            if let Answer::Wrong(why) =
+                cluster.connect(*process)?.call(&Ask::Heal(others)).map_err(Failure::new)?
+            {
+                return Err(Failure::new(why));
+            }
+        }
+    }
+    output::show("mended\n")?;
+    Ok(Verdict::Held)
+}
+
+fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
+    if registry::find(&args.algo).is_none() {
+        return Err(no_such_algorithm(&args.algo));
+    }
+    let members = args::members(args.ids.as_ref(), args.n, 3)?;
+    if members.len() > 64 {
+        return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
+    }
+    let name = name.map_or_else(|| free_name(&args.algo), |name| Ok(name.to_owned()))?;
+    if args.detach {
+        return detach(&name);
+    }
+    let program = std::env::current_exe().map_err(|error| Failure::new(format!("where am I? {error}")))?;
+    let plan = Plan {
+        name,
+        algorithm: args.algo.clone(),
+        ids: members.iter().collect(),
+        settings: args.set.iter().cloned().collect(),
+        record: !args.no_record,
+        transmission: args.transmission,
+        suspect_after: args.suspect_after,
+        program,
+    };
+    let supervisor = Supervisor::start(&plan)?;
+    output::show(&who_is_who(supervisor.manifest(), supervisor.dir()))?;
+    let shared = Arc::new(Mutex::new(supervisor));
+    take_orders(&shared)?;
+    console(&shared)?;
+    held(&shared).stop();
+    Ok(Verdict::Held)
+}
+
+/// Starts the same in the background, and waits until it is up.
+fn detach(name: &str) -> Result<Verdict, Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("it cannot be started: {error}"));
+    let log = cluster::home().join(format!("{name}.log"));
+    std::fs::create_dir_all(cluster::home()).map_err(failed)?;
+    let out = std::fs::File::create(&log).map_err(failed)?;
+    let mut words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
+    words.extend(["--cluster".into(), name.into()]);
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = std::process::Command::new(program);
+    command.args(words).stdin(Stdio::null()).stdout(out.try_clone().map_err(failed)?).stderr(out);
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().map_err(failed)?;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < deadline {
+        if let Ok(Some(_)) = child.try_wait() {
+            let words = std::fs::read_to_string(&log).unwrap_or_default();
+            return Err(Failure::new(
+                words.lines().last().unwrap_or("it ended at once").trim_start_matches("error: "),
+            ));
+        }
+        let found = Cluster::find(Some(name)).ok().filter(Cluster::is_running);
+        let is_up = |cluster: &Cluster| cluster.order(&Order::Resume(NodeId(u32::MAX))).is_err_and(is_answer);
+        if let Some(cluster) = found.filter(is_up) {
+            let dir = cluster::home().join(name);
+            output::show(&who_is_who(&cluster.manifest, &dir))?;
+            return Ok(Verdict::Held);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _ = child.kill();
+    Err(Failure::new(format!("it did not come up; see {}", log.display())))
+}
+
+/// Whether a supervisor said no, rather than nothing.
+#[allow(clippy::needless_pass_by_value, reason = "an error is handed over")]
+fn is_answer(error: ClusterError) -> bool {
+    matches!(error, ClusterError::Refused(_))
+}
+
+fn who_is_who(manifest: &Manifest, dir: &Path) -> String {
+    let mut text = format!(
+        "{} · {} processes · cluster {}\n\n",
+        manifest.algorithm.bold(),
+        manifest.processes.len(),
+        manifest.name.bold()
+    );
+    for member in &manifest.processes {
+        let pid = member.living.map_or_else(|| "down".into(), |living| format!("pid {}", living.pid));
+        text += &format!("  {:<5} {pid:<12} {}\n", member.id.to_string(), member.address);
+    }
+    text + &format!("\n  files in {}\n", dir.display())
+}
+
+/// A line typed into the console.
+#[derive(Debug, Parser)]
+#[command(name = "", no_binary_name = true, disable_version_flag = true)]
+struct Typed {
+    #[command(subcommand)]
+    command: ClusterCommand,
+}
+
+/// Reads what is typed until everything is to end.
+fn console(shared: &Shared) -> Result<(), Failure> {
+    let is_typed = std::io::stdin().is_terminal();
+    if is_typed {
+        output::show(
+            "\ntype 'help' to see what can be done here; 'stop', Ctrl-C or Ctrl-D end all processes\n",
+        )?;
+    }
+    let name = held(shared).manifest().name.clone();
+    let (done_in, done) = std::sync::mpsc::channel();
+    let typing = done_in.clone();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            obey(&name, &line);
+        }
+        // Without a terminal there never was anybody to type.
+        if is_typed {
+            let _ = typing.send(());
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("signals cannot be heard: {error}")))?;
+    std::thread::spawn(move || {
+        runtime.block_on(interrupted());
+        let _ = done_in.send(());
+    });
+    while !held(shared).is_over() && done.recv_timeout(Duration::from_millis(100)).is_err() {}
+    Ok(())
+}
+
+async fn interrupted() {
+    let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+    let terminated = async {
+        match terminate {
+            Ok(mut signals) => drop(signals.recv().await),
+            Err(_) => core::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+fn obey(name: &str, line: &str) {
+    if line.trim().is_empty() {
+        return;
+    }
+    let done = match Typed::try_parse_from(line.split_whitespace()) {
+        Ok(typed) => Cluster::find(Some(name))
+            .map_err(Failure::from)
+            .and_then(|cluster| command_to(&cluster, &typed.command)),
+        Err(error) => {
+            let _ = error.print();
+            return;
+        }
+    };
+    if let Err(failure) = done {
+        failure.print();
+    }
+}
+
+fn list() -> Result<Verdict, Failure> {
+    let mut text = String::new();
+    for cluster in Cluster::all()? {
+        let Manifest { name, algorithm, processes, .. } = &cluster.manifest;
+        let state = if cluster.is_running() { "running" } else { "ended" };
+        text += &format!("{name}  {algorithm}  {} processes  {state}\n", processes.len());
+    }
+    output::show(if text.is_empty() { "there are no clusters\n" } else { &text })?;
+    Ok(Verdict::Held)
+}
+
+fn status(cluster: &Cluster, json: bool) -> Result<Verdict, Failure> {
+    let statuses: Vec<(NodeId, Option<Status>)> =
+        cluster.manifest.processes.iter().map(|member| (member.id, cluster.status(member.id).ok())).collect();
+    let all_up = statuses.iter().all(|(_, status)| status.is_some());
+    if json {
+        let processes: Vec<_> = statuses
+            .iter()
+            .map(|(id, status)| json!({ "id": id, "up": status.is_some(), "status": status }))
+            .collect();
+        let Manifest { name, algorithm, .. } = &cluster.manifest;
+        output::show_json(&json!({ "cluster": name, "algorithm": algorithm, "processes": processes }))?;
+        return Ok(Verdict::of(all_up));
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header([
+        "", "pid", "life", "links", "suspects", "cut off", "served", "now", "messages", "overhead",
+    ]);
+    for (id, status) in &statuses {
+        match status {
+            Some(status) => table.add_row(row(status)),
+            None => table.add_row(vec![id.to_string(), "down".into()]),
+        };
+    }
+    output::show(&format!(
+        "{} · cluster {}\n\n{table}\n",
+        cluster.manifest.algorithm, cluster.manifest.name
+    ))?;
+    Ok(Verdict::of(all_up))
+}
+
+fn row(status: &Status) -> Vec<String> {
+    let those = |which: &dyn Fn(&conclave_live::control::PeerStatus) -> bool| {
+        let peers = status.peers.iter().filter(|(_, peer)| which(peer)).map(|(id, _)| id.to_string());
+        peers.collect::<Vec<_>>().join(",")
+    };
+    let connected = status.peers.values().filter(|peer| peer.connected).count();
+    let desk = &status.desk;
+    let mut now: Vec<String> = desk
+        .locks
+        .iter()
+        .map(|lock| match lock.fence {
+            Some(fence) => format!("in {} ({fence}), {} wait", lock.name, lock.waiting),
+            None => format!("{} wait for {}", lock.waiting, lock.name),
+        })
+        .collect();
+    if !desk.leaders.is_empty() {
+        let leaders: Vec<_> = desk.leaders.iter().map(ToString::to_string).collect();
+        now.push(format!("led by {}", leaders.join(",")));
+    }
+    vec![
+        status.id.to_string(),
+        status.pid.to_string(),
+        status.life.to_string(),
+        format!("{connected} of {}", status.peers.len()),
+        those(&|peer| peer.suspected),
+        those(&|peer| peer.cut),
+        desk.served.to_string(),
+        now.join("; "),
+        status.messages.values().sum::<u64>().to_string(),
+        status.overhead_messages.values().sum::<u64>().to_string(),
+    ]
+}
+
+/// A connection to the process that was named, or to the first that answers.
+fn through(cluster: &Cluster, via: Option<NodeId>) -> Result<(NodeId, Control), Failure> {
+    if let Some(via) = via {
+        return Ok((via, cluster.connect(via)?));
+    }
+    let members = cluster.manifest.processes.iter();
+    let mut answering = members.filter_map(|member| Some((member.id, cluster.connect(member.id).ok()?)));
+    answering.next().ok_or_else(|| Failure::new("no process of the cluster is up"))
+}
+
+fn elect(cluster: &Cluster, via: Option<NodeId>, json: bool) -> Result<Verdict, Failure> {
+    let (via, mut control) = through(cluster, via)?;
+    control.ask(&Ask::Wish(Wish::Elect)).map_err(Failure::new)?;
+    let answer = control.answer(Some(Duration::from_secs(60))).map_err(Failure::new)?;
+    match answer {
+        Some(Answer::Word(Word::Elected { leaders, term })) => {
+            if json {
+                output::show_json(&json!({ "via": via, "leaders": leaders, "term": term }))?;
+            } else {
+                let names: Vec<_> = leaders.iter().map(ToString::to_string).collect();
+                let term = if term > 0 { format!(", term {term}") } else { String::new() };
+                output::show(&format!("{}{term}\n", names.join(",")))?;
+            }
+            Ok(Verdict::Held)
+        }
+        Some(Answer::Word(Word::Refused { why }) | Answer::Wrong(why)) => Err(Failure::new(why)),
+        Some(other) => Err(Failure::new(format!("{via} answered something else: {other:?}"))),
+        None => {
+            output::notice("note:", "nobody was elected within a minute");
+            Ok(Verdict::Failed)
+        }
+    }
+}
+
+fn trace(cluster: &Cluster, output: &OutputArgs) -> Result<Verdict, Failure> {
+    if !cluster.manifest.record {
+        return Err(Failure::new("this cluster was started with --no-record"));
+    }
+    let merged = conclave_net::merge(&cluster.records()?).map_err(Failure::new)?;
+    replay::live(&cluster.manifest.name, &merged, output)
+}

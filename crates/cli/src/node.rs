@@ -1,0 +1,65 @@
+//! `conclave node`: one process of a live cluster. `conclave cert`: certificates for such processes.
+
+use std::io::Read as _;
+
+use conclave_live::config::ProcessConfig;
+use conclave_live::process::{self, ProcessError};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{CertArgs, Ids, NodeArgs};
+use crate::failure::{Failure, Verdict, no_such_algorithm};
+use crate::output;
+
+/// Runs a process until it is told to stop.
+pub fn run(args: &NodeArgs) -> Result<Verdict, Failure> {
+    let config = ProcessConfig::read(&args.config).map_err(Failure::new)?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("no threads can be had: {error}")))?;
+    let ready = || tracing::info!("process {} of {} is up", config.id, config.cluster);
+    let ended = runtime.block_on(process::run(&config, told_to_stop(args.with_parent), ready));
+    // Standard input may still be waited for; nobody has to.
+    runtime.shutdown_background();
+    match ended {
+        Ok(()) => Ok(Verdict::Held),
+        Err(ProcessError::UnknownAlgorithm(name)) => Err(no_such_algorithm(&name)),
+        Err(error @ ProcessError::Node(_)) => {
+            tracing::error!("{error}");
+            Ok(Verdict::Failed)
+        }
+        Err(error) => Err(Failure::new(error)),
+    }
+}
+
+/// Waits for a signal, or for the end of a parent.
+async fn told_to_stop(with_parent: bool) {
+    let parent = async {
+        if !with_parent {
+            return core::future::pending().await;
+        }
+        let rest = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+        let _ = rest.await;
+    };
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signals) => drop(signals.recv().await),
+            Err(_) => core::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = parent => {}
+        () = terminated => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// Makes certificates.
+pub fn certificates(args: &CertArgs) -> Result<Verdict, Failure> {
+    let Ids(ids) = &args.ids;
+    conclave_net::certificate::generate(&args.dir, &args.cluster, ids).map_err(Failure::new)?;
+    let dir = args.dir.display();
+    output::show(&format!(
+        "{dir}/authority.pem goes to every process, {dir}/node-K.pem and node-K.key to process K alone\n"
+    ))?;
+    Ok(Verdict::Held)
+}

@@ -1,0 +1,224 @@
+//! The file that says what a process is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use conclave_core::{NodeId, Timing};
+use conclave_net::{DetectorConfig, NodeConfig, TlsConfig};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// What a process is, as it stands in its file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessConfig {
+    /// The name of the group: letters, digits and `-`.
+    pub cluster: String,
+    /// What it runs.
+    pub algorithm: String,
+    /// Which of the processes this is.
+    pub id: u32,
+    /// Where it keeps what must survive; a relative path starts at the file.
+    pub data: PathBuf,
+    /// Where it listens, if not at its address among the peers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    /// Whether to listen beyond this machine without certificates.
+    #[serde(default)]
+    pub insecure: bool,
+    /// Whether to write down what happens.
+    #[serde(default)]
+    pub record: bool,
+    /// What times in records are counted from: seconds since 1970. The same for all processes of a group.
+    #[serde(default)]
+    pub epoch: u64,
+    /// The longest time that a message travels, in milliseconds: time-outs of the algorithm follow from it.
+    #[serde(default = "transmission")]
+    pub transmission_ms: u64,
+    /// The longest time that a process needs to answer, in milliseconds.
+    #[serde(default = "processing")]
+    pub processing_ms: u64,
+    /// No silence shorter than this makes a process a suspect, in milliseconds.
+    #[serde(default = "suspect_after")]
+    pub suspect_after_ms: u64,
+    /// Settings of the algorithm.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// Certificates, without which nothing is encrypted and anybody can pretend to be anybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
+    /// All processes, this one among them, in ring order.
+    pub peers: Vec<PeerAddress>,
+}
+
+/// Where a process is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerAddress {
+    /// Its name.
+    pub id: u32,
+    /// Where the others find it.
+    pub address: SocketAddr,
+}
+
+/// Where certificates are; a relative path starts at the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// Of the authority.
+    pub authority: PathBuf,
+    /// Of this process.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+fn transmission() -> u64 {
+    50
+}
+
+fn processing() -> u64 {
+    10
+}
+
+fn suspect_after() -> u64 {
+    500
+}
+
+/// Why a file does not say what a process is.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// It cannot be read.
+    #[error("{path}: {error}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// It is not what it should be.
+    #[error("{path}: {why}")]
+    Wrong {
+        /// Which.
+        path: PathBuf,
+        /// Why, and where.
+        why: String,
+    },
+}
+
+impl ProcessConfig {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read or says something else.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| FileError::Io { path: path.into(), error })?;
+        let wrong = |error: toml::de::Error| FileError::Wrong { path: path.into(), why: error.to_string() };
+        let mut config: Self = toml::from_str(&text).map_err(wrong)?;
+        if let Some(why) = config.contradiction() {
+            return Err(FileError::Wrong { path: path.into(), why });
+        }
+        let home = path.parent().unwrap_or(Path::new(""));
+        config.data = home.join(&config.data);
+        if let Some(tls) = &mut config.tls {
+            for file in [&mut tls.authority, &mut tls.certificate, &mut tls.key] {
+                *file = home.join(&*file);
+            }
+        }
+        Ok(config)
+    }
+
+    /// What cannot be true of a group.
+    fn contradiction(&self) -> Option<String> {
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = self.peers.iter().find(|peer| !seen.insert(peer.id)) {
+            return Some(format!("process {} is among the peers twice", twice.id));
+        }
+        (!seen.contains(&self.id)).then(|| format!("process {} is not among the peers", self.id))
+    }
+
+    /// As text for a file.
+    ///
+    /// # Panics
+    /// Never: everything in it can be written.
+    #[must_use]
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("numbers, texts and paths can be written")
+    }
+
+    /// What times in records are counted from.
+    #[must_use]
+    pub fn epoch(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(self.epoch)
+    }
+
+    /// The same for the driver.
+    #[must_use]
+    pub fn node(&self) -> NodeConfig {
+        let peers = self.peers.iter().map(|peer| (NodeId(peer.id), peer.address)).collect();
+        let usual =
+            NodeConfig::new(NodeId(self.id), peers, &self.cluster, &self.algorithm, self.data.clone());
+        let ms = Duration::from_millis;
+        NodeConfig {
+            listen: self.listen.unwrap_or(usual.listen),
+            timing: Timing { transmission: ms(self.transmission_ms), processing: ms(self.processing_ms) },
+            detector: DetectorConfig { at_least: ms(self.suspect_after_ms), ..DetectorConfig::default() },
+            tls: self.tls.as_ref().map(|tls| TlsConfig {
+                authority: tls.authority.clone(),
+                certificate: tls.certificate.clone(),
+                key: tls.key.clone(),
+            }),
+            insecure: self.insecure,
+            ..usual
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+cluster = "lab"
+algorithm = "maekawa"
+id = 2
+data = "node-2"
+peers = [{ id = 1, address = "127.0.0.1:7001" }, { id = 2, address = "127.0.0.1:7002" }]
+
+[settings]
+quorum = "plane"
+"#;
+
+    #[test]
+    fn a_file_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("node.toml");
+        std::fs::write(&path, FILE).expect("it can be written");
+        let config = ProcessConfig::read(&path).expect("it is right");
+        assert_eq!(config.data, dir.path().join("node-2"));
+        assert_eq!((config.transmission_ms, config.settings["quorum"].as_str()), (50, "plane"));
+        std::fs::write(&path, config.text()).expect("it can be written");
+        assert_eq!(ProcessConfig::read(&path).expect("it is right"), config);
+    }
+
+    #[test]
+    fn what_a_file_should_not_say_is_named_with_its_place() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("node.toml");
+        let wrong = [
+            (FILE.replace("id = 2\n", "id = \"two\"\n"), "id"),
+            (format!("{FILE}x = 1\n[y]\n"), "y"),
+            (FILE.replace("id = 2\n", "id = 3\n"), "process 3 is not among the peers"),
+            (FILE.replace("id = 2,", "id = 1,"), "process 1 is among the peers twice"),
+        ];
+        for (text, word) in wrong {
+            std::fs::write(&path, text).expect("it can be written");
+            let error = ProcessConfig::read(&path).expect_err("it is wrong").to_string();
+            assert!(error.contains("node.toml") && error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The textbook algorithms as real processes.
+//!
+//! ```text
+//!   conclave cluster lock backup ── control.sock ──▶┌──────── process ────────┐
+//!   another client ──────────────── control.sock ──▶│ desk: one line per name │
+//!                                                   │   │ Acquire   ▲ Granted │
+//!                                                   │   ▼           │         │
+//!                                                   │ conclave-net ◀┴── TCP ──┼──▶ the other processes
+//!                                                   └─────────────────────────┘
+//! ```
+//!
+//! - [`process::run`] is one such process: any algorithm of the registry, over the network, for clients on the same machine.
+//!   A lock is made when it is first asked for, and mends itself after failures; see `docs/live.md` for what that promises.
+//! - [`desk`] lets many clients share the one request that an algorithm allows a process.
+//! - [`control`] is what is said on the control socket, and the client side of it.
+//! - [`cluster`] starts and watches several processes on one machine.
+
+pub mod cluster;
+pub mod config;
+pub mod control;
+pub mod desk;
+pub mod process;

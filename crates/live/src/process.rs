@@ -1,0 +1,372 @@
+//! One process of a live cluster: an algorithm of the registry over the network, and its clients on a control socket.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use conclave_algorithms::election::Election;
+use conclave_algorithms::family::{Electing, Family, Locking};
+use conclave_algorithms::mutex::Mutex;
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{Algorithm, Arena, Named, NamedConfig, Recovering, SettingError, Settings};
+use conclave_core::{Members, NodeId, Protocol};
+use conclave_net::{Events, Node, NodeError, Options, Recording, StartError, start};
+use conclave_trace::Header;
+use thiserror::Error;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::config::ProcessConfig;
+use crate::control::{Answer, Ask, PeerStatus, SOCKET, Status};
+use crate::desk::{Client, Deed, Desk, Leaders, Locks, Standing};
+
+/// More clients than this are not let in at a time.
+const MOST_CLIENTS: usize = 1_024;
+/// No line of a client is longer.
+const LONGEST_LINE: u64 = 16 << 10;
+/// Answers that a client has not read; one that is further behind is let go.
+const MOST_UNREAD: usize = 256;
+
+/// Why a process did not start, or ended.
+#[derive(Debug, Error)]
+pub enum ProcessError {
+    /// There is no such algorithm.
+    #[error("there is no algorithm '{0}'")]
+    UnknownAlgorithm(String),
+    /// Its settings make no sense.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The driver did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The driver stopped by itself.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// Nobody could give it orders.
+    #[error("cannot listen on {path}: {error}")]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// Runs a process until it is told to stop, by a client or by whatever `stop` waits for. `ready` is called once it takes
+/// orders.
+///
+/// # Errors
+/// If it cannot start, or stops by itself.
+pub async fn run(
+    config: &ProcessConfig,
+    stop: impl Future<Output = ()> + Send,
+    ready: impl FnOnce() + Send,
+) -> Result<(), ProcessError> {
+    let prepared = registry::visit(&config.algorithm, Prepare { config, stop, ready });
+    prepared.ok_or_else(|| ProcessError::UnknownAlgorithm(config.algorithm.clone()))?.await
+}
+
+struct Prepare<'a, S, R> {
+    config: &'a ProcessConfig,
+    stop: S,
+    ready: R,
+}
+
+type Running<'a> = core::pin::Pin<Box<dyn Future<Output = Result<(), ProcessError>> + Send + 'a>>;
+
+impl<S, R> Prepare<'_, S, R> {
+    fn members(&self) -> Members {
+        Members::listed(self.config.peers.iter().map(|peer| NodeId(peer.id)).collect::<Vec<_>>())
+    }
+
+    fn settings<A: Algorithm>(&self, more: &[(&str, &str)]) -> Result<Settings, SettingError> {
+        let given = self.config.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        Settings::new(const { &A::ABOUT }, Arena::Live, given.chain(more.iter().copied()), None)
+    }
+
+    fn header<A: Algorithm>(&self, more: &[(&str, &str)]) -> Header {
+        let mut settings = self.config.settings.clone();
+        settings.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        Header {
+            algorithm: A::ABOUT.name.to_owned(),
+            nodes: Vec::new(),
+            newcomers: Vec::new(),
+            settings,
+            mutant: None,
+            channels: A::ABOUT.channels.name().to_owned(),
+            locks: 1,
+            seed: None,
+        }
+    }
+}
+
+impl<'a, S, R> Visitor for Prepare<'a, S, R>
+where
+    S: Future<Output = ()> + Send + 'a,
+    R: FnOnce() + Send + 'a,
+{
+    type Output = Running<'a>;
+
+    /// A live lock mends itself: real processes do fail.
+    fn mutex<A: Mutex>(self) -> Running<'a> {
+        const MENDING: &[(&str, &str)] = &[("recovery", "on")];
+        let header = self.header::<A>(MENDING);
+        let configured = self
+            .settings::<A>(MENDING)
+            .and_then(|settings| Recovering::<A>::configure(&settings, &self.members()));
+        Box::pin(async move {
+            let config = NamedConfig::new(configured?);
+            serve::<Locking<Named<Recovering<A>>>>(self, config, header, Locks::default()).await
+        })
+    }
+
+    fn election<A: Election>(self) -> Running<'a> {
+        let header = self.header::<A>(&[]);
+        let configured =
+            self.settings::<A>(&[]).and_then(|settings| A::configure(&settings, &self.members()));
+        Box::pin(async move { serve::<Electing<A>>(self, configured?, header, Leaders::default()).await })
+    }
+}
+
+async fn serve<F: Family>(
+    prepared: Prepare<'_, impl Future<Output = ()> + Send, impl FnOnce() + Send>,
+    config: <F::Protocol as Protocol>::Config,
+    header: Header,
+    desk: impl Desk<F::Protocol>,
+) -> Result<(), ProcessError> {
+    let Prepare { config: process, stop, ready } = prepared;
+    let recording = process.record.then(|| Recording::of::<F>(header, process.epoch()));
+    let options = Options { recording, ..Options::default() };
+    // The driver takes the data directory for itself; only then the socket in it is ours to replace.
+    let (node, events) = start::<F::Protocol>(process.node(), config, options).await?;
+    let listener = listen(&process.data)?;
+    let (clients_in, clients) = mpsc::channel(MOST_CLIENTS);
+    let acceptor = tokio::spawn(accept(listener, clients_in));
+    ready();
+    let office =
+        Office { node: Arc::new(node), desk, algorithm: process.algorithm.clone(), lines: BTreeMap::new() };
+    let ended = office.run(events, clients, stop).await;
+    acceptor.abort();
+    let _ = std::fs::remove_file(process.data.join(SOCKET));
+    ended
+}
+
+fn listen(data: &Path) -> Result<UnixListener, ProcessError> {
+    let path = data.join(SOCKET);
+    // Left over from a life that was killed.
+    let _ = std::fs::remove_file(&path);
+    UnixListener::bind(&path).map_err(|error| ProcessError::Socket { path, error })
+}
+
+/// What happens at the control socket.
+enum Visit {
+    Came(Client, mpsc::Sender<Answer>),
+    Asked(Client, Result<Ask, String>),
+    Left(Client),
+}
+
+/// Lets clients in, each in tasks of its own.
+async fn accept(listener: UnixListener, visits: mpsc::Sender<Visit>) {
+    let places = Arc::new(Semaphore::new(MOST_CLIENTS));
+    for client in 1.. {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!("a client could not be let in: {error}");
+                tokio::time::sleep(core::time::Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let visits = visits.clone();
+        tokio::spawn(async move {
+            receive(client, stream, &visits).await;
+            let _ = visits.send(Visit::Left(client)).await;
+            drop(place);
+        });
+    }
+}
+
+/// Hears a client out. It is gone when its connection ends, or when nobody answers it any more.
+async fn receive(client: Client, stream: UnixStream, visits: &mpsc::Sender<Visit>) {
+    let (reads, writes) = stream.into_split();
+    let (answers_in, answers) = mpsc::channel(MOST_UNREAD);
+    if visits.send(Visit::Came(client, answers_in)).await.is_err() {
+        return;
+    }
+    let answering = tokio::spawn(answer(writes, answers));
+    tokio::select! {
+        () = hear(client, reads, visits) => {}
+        _ = answering => {}
+    }
+}
+
+async fn hear(client: Client, reads: OwnedReadHalf, visits: &mpsc::Sender<Visit>) {
+    let mut lines = BufReader::new(reads);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line).await {
+            Ok(read) if read > 0 && line.ends_with(b"\n") => {}
+            _ => return,
+        }
+        let ask = serde_json::from_slice(&line).map_err(|error| format!("this is no request: {error}"));
+        if visits.send(Visit::Asked(client, ask)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn answer(mut writes: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) {
+    while let Some(answer) = answers.recv().await {
+        let mut line = serde_json::to_vec(&answer).expect("an answer is plain data");
+        line.push(b'\n');
+        if writes.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The one place that knows the algorithm, the desk and the clients.
+struct Office<P: Protocol, D> {
+    node: Arc<Node<P>>,
+    desk: D,
+    algorithm: String,
+    lines: BTreeMap<Client, mpsc::Sender<Answer>>,
+}
+
+impl<P: Protocol, D: Desk<P>> Office<P, D> {
+    async fn run(
+        mut self,
+        mut events: Events<P>,
+        mut visits: mpsc::Receiver<Visit>,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<(), ProcessError> {
+        // The driver may make requests wait; events must be read meanwhile.
+        let (requests_in, requests) = mpsc::unbounded_channel();
+        let asking = tokio::spawn(forward(Arc::clone(&self.node), requests));
+        let mut stop = core::pin::pin!(stop);
+        let mut deeds = Vec::new();
+        loop {
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.desk.told(event, &mut deeds),
+                    // It has stopped by itself.
+                    None => return Ok(self.node.ended().await?),
+                },
+                visit = visits.recv() => match visit {
+                    Some(visit) => if self.visit(visit, &mut deeds) { break },
+                    None => break,
+                },
+                () = &mut stop => break,
+            }
+            for deed in deeds.drain(..) {
+                match deed {
+                    Deed::Ask(request) => drop(requests_in.send(request)),
+                    Deed::Tell(client, word) => self.tell(client, Answer::Word(word)),
+                }
+            }
+        }
+        drop(requests_in);
+        // What was asked for before is asked before the end.
+        let _ = asking.await;
+        events.close();
+        match Arc::try_unwrap(self.node) {
+            Ok(node) => Ok(node.shutdown().await?),
+            Err(node) => Ok(node.ended().await?),
+        }
+    }
+
+    /// True if the process is to stop.
+    fn visit(&mut self, visit: Visit, deeds: &mut Vec<Deed<P>>) -> bool {
+        match visit {
+            Visit::Came(client, line) => drop(self.lines.insert(client, line)),
+            Visit::Left(client) => {
+                self.lines.remove(&client);
+                self.desk.gone(client, deeds);
+            }
+            Visit::Asked(client, ask) => return self.asked(client, ask, deeds),
+        }
+        false
+    }
+
+    fn asked(&mut self, client: Client, ask: Result<Ask, String>, deeds: &mut Vec<Deed<P>>) -> bool {
+        let answer = match ask {
+            Ok(Ask::Wish(wish)) => {
+                self.desk.wish(client, wish, deeds);
+                return false;
+            }
+            Ok(Ask::Status) => Answer::Status(Box::new(self.status())),
+            Ok(Ask::Cut(peers)) => for_all(&peers, |peer| self.node.cut(peer)),
+            Ok(Ask::Heal(peers)) => for_all(&peers, |peer| self.node.heal(peer)),
+            Ok(Ask::Stop) => {
+                self.tell(client, Answer::Done);
+                return true;
+            }
+            Err(why) => Answer::Wrong(why),
+        };
+        self.tell(client, answer);
+        false
+    }
+
+    /// A client that does not read is let go: it will find its connection closed.
+    fn tell(&mut self, client: Client, answer: Answer) {
+        if self.lines.get(&client).is_some_and(|line| line.try_send(answer).is_err()) {
+            self.lines.remove(&client);
+        }
+    }
+
+    fn status(&self) -> Status {
+        let status = self.node.status();
+        let counts = |is_overhead: bool| {
+            let of_kind = status.sent.iter().filter(|(_, sent)| sent.is_overhead == is_overhead);
+            of_kind.map(|(kind, sent)| ((*kind).to_owned(), sent.count)).collect()
+        };
+        Status {
+            id: self.node.id(),
+            pid: std::process::id(),
+            life: status.life.0,
+            algorithm: self.algorithm.clone(),
+            desk: self.standing(),
+            peers: status.peers.iter().map(|(id, peer)| (*id, peer_status(peer))).collect(),
+            messages: counts(false),
+            overhead_messages: counts(true),
+            complaints: status.complaints,
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        self.desk.standing()
+    }
+}
+
+fn for_all(peers: &[NodeId], each: impl Fn(NodeId) -> bool) -> Answer {
+    match peers.iter().find(|peer| !each(**peer)) {
+        Some(stranger) => Answer::Wrong(format!("{stranger} is none of the others")),
+        None => Answer::Done,
+    }
+}
+
+fn peer_status(peer: &conclave_net::PeerStatus) -> PeerStatus {
+    let refused = peer.refused_by_us.as_ref().or(peer.refused_by_it.as_ref());
+    PeerStatus {
+        connected: peer.connected_to && peer.connected_from,
+        suspected: peer.suspected,
+        cut: peer.cut,
+        waiting: peer.waiting,
+        resent: peer.resent,
+        refused: refused.map(ToString::to_string),
+    }
+}
+
+async fn forward<P: Protocol>(node: Arc<Node<P>>, mut requests: mpsc::UnboundedReceiver<P::Request>) {
+    while let Some(request) = requests.recv().await {
+        if node.request(request).await.is_err() {
+            return;
+        }
+    }
+}

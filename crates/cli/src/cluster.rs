@@ -213,8 +213,11 @@ fn console(shared: &Shared) -> Result<(), Failure> {
     let name = held(shared).manifest().name.clone();
     let (done_in, done) = std::sync::mpsc::channel();
     let typing = done_in.clone();
+    let obeying = Arc::new(Mutex::new(()));
+    let busy = Arc::clone(&obeying);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let _busy = busy.lock();
             obey(&name, &line);
         }
         // Without a terminal there never was anybody to type.
@@ -228,7 +231,13 @@ fn console(shared: &Shared) -> Result<(), Failure> {
         runtime.block_on(interrupted());
         let _ = done_in.send(());
     });
-    while !held(shared).is_over() && done.recv_timeout(Duration::from_millis(100)).is_err() {}
+    while done.recv_timeout(Duration::from_millis(100)).is_err() {
+        if held(shared).is_over() {
+            // Who typed it is to read what came of it.
+            drop(obeying.lock());
+            break;
+        }
+    }
     Ok(())
 }
 

@@ -539,8 +539,9 @@ impl Supervisor {
                     Cluster { dir: self.dir.clone(), manifest: self.manifest.clone() }.status(id)?.life;
                 format!("{id} is up, in life {life}")
             }
+            // It is over when whoever gave the order knows of it; see `take_order`.
             Order::Stop => {
-                self.stop();
+                self.end_all();
                 "all have stopped".into()
             }
         };
@@ -588,12 +589,16 @@ impl Supervisor {
         }
     }
 
-    /// Ends all processes, the last of them when this returns.
+    /// Ends all processes, the last of them when this returns, and it is over.
     pub fn stop(&mut self) {
+        self.end_all();
+        self.is_over = true;
+    }
+
+    fn end_all(&mut self) {
         let ids: Vec<NodeId> = self.children.keys().copied().collect();
         ids.iter().for_each(|id| self.ask_to_end(*id));
         ids.iter().for_each(|id| self.end(*id));
-        self.is_over = true;
     }
 
     /// Whether it was told to stop.
@@ -643,13 +648,18 @@ fn take_order(stream: UnixStream, shared: &Shared) {
     if BufReader::new(io::Read::take(stream, 4_096)).read_line(&mut line).is_err() {
         return;
     }
-    let done: Result<String, String> = match serde_json::from_str::<Order>(&line) {
-        Ok(order) => held(shared).obey(order).map_err(|error| error.to_string()),
+    let order = serde_json::from_str::<Order>(&line);
+    let done: Result<String, String> = match &order {
+        Ok(order) => held(shared).obey(*order).map_err(|error| error.to_string()),
         Err(error) => Err(format!("this is no order: {error}")),
     };
     let mut answer = serde_json::to_string(&done).expect("a text can be written");
     answer.push('\n');
     let _ = answers.write_all(answer.as_bytes());
+    // Only now: the program ends as soon as it is over, and would take the answer with it.
+    if matches!(order, Ok(Order::Stop)) {
+        held(shared).is_over = true;
+    }
 }
 
 /// Removes what is left of a cluster that no longer runs; processes of it that are still there are ended.

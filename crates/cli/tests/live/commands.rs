@@ -1,0 +1,96 @@
+//! `conclave cluster lock`: what a command finds, and how it ends.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use conclave_core::NodeId;
+use rustix::process::Signal;
+
+use crate::cluster::{Home, Live, Ran, ran, signal, until};
+use crate::locking::{lock, unlock};
+
+/// Runs a shell script inside a lock.
+fn locked(live: &Live<'_>, options: &str, script: &str) -> Ran {
+    let line = format!("cluster --cluster {} lock {options} -- sh -c", live.name);
+    ran(live.home.command(&line).arg(script))
+}
+
+#[test]
+fn commands_end_with_a_code_that_tells_how() {
+    let home = Home::new();
+    let live = home.start("ricart-agrawala -n 3 --suspect-after 20s");
+    assert_eq!(locked(&live, "a --via 1", "exit 0").ends(0).err, "");
+    locked(&live, "a --via 2", "exit 42").ends(42);
+    locked(&live, "a --via 3", "kill -9 $$").ends(128 + 9);
+    locked(&live, "a", "kill -TERM $$").ends(128 + 15);
+    let missing = live.run("lock a -- /there/is/no/such/command").ends(127);
+    assert!(missing.err.contains("/there/is/no/such/command"), "{}", missing.err);
+
+    // Who does not get in in time has not been in, and is no longer in line.
+    let mut holder = live.connect(NodeId(1));
+    lock(&mut holder, "a");
+    let late = locked(&live, "a --via 2 --wait 50ms", "echo inside").ends(1);
+    assert_eq!((late.out.as_str(), late.err.contains("not granted in time")), ("", true), "{}", late.err);
+    until("nobody waits", || live.status(NodeId(2)).desk.locks.iter().all(|lock| lock.waiting == 0));
+    unlock(&mut holder, "a");
+    locked(&live, "a --via 2 --wait 20s", "exit 0").ends(0);
+    live.stop();
+}
+
+#[test]
+fn commands_find_their_fence_and_fences_sort() {
+    let home = Home::new();
+    let live = home.start("suzuki-kasami -n 3 --suspect-after 20s");
+    let mut orders = Vec::new();
+    for via in [1, 2, 3, 3, 1] {
+        let script = "echo $CONCLAVE_LOCK $CONCLAVE_FENCE $CONCLAVE_FENCE_ORDER";
+        let ran = locked(&live, &format!("backup --via {via}"), script).ends(0);
+        let words: Vec<&str> = ran.out.split_whitespace().collect();
+        assert_eq!((words.len(), words[0]), (3, "backup"), "{}", ran.out);
+        assert!(words[1].ends_with(&format!(".{via}")), "{}", ran.out);
+        orders.push(words[2].to_owned());
+    }
+    assert!(orders.is_sorted_by(|a, b| a < b), "{orders:?}");
+    live.stop();
+}
+
+/// Whoever is told to end passes it on to the command; the lock is free only when the command is gone.
+#[test]
+fn commands_hear_of_signals() {
+    let home = Home::new();
+    let live = home.start("central -n 3 --suspect-after 20s");
+    let (inside, outside) = (home.path().join("inside"), home.path().join("outside"));
+    let script = format!(
+        "trap 'touch {}; exit 7' TERM; touch {}; while :; do sleep 0.02; done",
+        outside.display(),
+        inside.display()
+    );
+    let line = format!("cluster --cluster {} lock a --via 2 -- sh -c", live.name);
+    let mut child = home.command(&line).arg(script).spawn().expect("the binary runs");
+    until("the command is inside", || inside.exists());
+    signal(child.id(), Signal::TERM);
+    assert_eq!(child.wait().expect("it ends").code(), Some(7));
+    assert!(fs::exists(&outside).expect("it can be asked"));
+    locked(&live, "a --via 3 --wait 20s", "exit 0").ends(0);
+    live.stop();
+}
+
+/// A client that dies without a word gives back what it had.
+#[test]
+fn commands_that_are_killed_leave_the_lock() {
+    let home = Home::new();
+    let live = home.start("raymond -n 3 --suspect-after 20s");
+    let inside = home.path().join("inside");
+    let line = format!("cluster --cluster {} lock a --via 2 -- sh -c", live.name);
+    let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 30", inside.display());
+    let mut child = home.command(&line).arg(script).spawn().expect("the binary runs");
+    until("the command is inside", || inside.exists());
+    signal(child.id(), Signal::KILL);
+    child.wait().expect("it ends");
+    let began = Instant::now();
+    locked(&live, "a --via 3 --wait 20s", "exit 0").ends(0);
+    assert!(began.elapsed() < Duration::from_secs(10), "the lock came back late");
+    let orphan = fs::read_to_string(&inside).expect("it wrote its number").trim().parse().expect("a number");
+    signal(orphan, Signal::KILL);
+    live.stop();
+}

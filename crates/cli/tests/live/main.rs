@@ -1,0 +1,12 @@
+//! Clusters of real processes, started from the binary: what they do when nothing fails, and that nothing they do
+//! differs from what the simulator says.
+
+mod cluster;
+mod commands;
+mod console;
+mod cost;
+mod electing;
+mod endings;
+mod hostile;
+mod locking;
+mod parity;

@@ -143,6 +143,12 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
 /// Starts the same in the background, and waits until it is up.
 fn detach(name: &str) -> Result<Verdict, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("it cannot be started: {error}"));
+    // Its log must not overwrite that of one that runs, or be written anywhere else.
+    match Cluster::find(Some(name)) {
+        Ok(cluster) if cluster.is_running() => return Err(ClusterError::Running(name.to_owned()).into()),
+        Err(error @ ClusterError::Name(_)) => return Err(error.into()),
+        _ => {}
+    }
     let log = cluster::home().join(format!("{name}.log"));
     std::fs::create_dir_all(cluster::home()).map_err(failed)?;
     let out = std::fs::File::create(&log).map_err(failed)?;
@@ -157,11 +163,11 @@ fn detach(name: &str) -> Result<Verdict, Failure> {
     while Instant::now() < deadline {
         if let Ok(Some(_)) = child.try_wait() {
             let words = std::fs::read_to_string(&log).unwrap_or_default();
-            return Err(Failure::new(
-                words.lines().last().unwrap_or("it ended at once").trim_start_matches("error: "),
-            ));
+            let why = words.lines().rev().find_map(|line| line.strip_prefix("error: "));
+            return Err(Failure::new(why.or(words.lines().last()).unwrap_or("it ended at once")));
         }
-        let found = Cluster::find(Some(name)).ok().filter(Cluster::is_running);
+        let is_ours = |cluster: &Cluster| cluster.manifest.supervisor.pid == child.id();
+        let found = Cluster::find(Some(name)).ok().filter(is_ours);
         let is_up = |cluster: &Cluster| cluster.order(&Order::Resume(NodeId(u32::MAX))).is_err_and(is_answer);
         if let Some(cluster) = found.filter(is_up) {
             let dir = cluster::home().join(name);

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -168,7 +169,25 @@ impl Control {
         self.answer(None)?.ok_or(ControlError::Gone)
     }
 
+    /// Something that ends this connection when it is dropped, although somebody still listens at it.
+    ///
+    /// # Errors
+    /// If there are no more files to be had.
+    pub fn leash(&self) -> Result<Leash, ControlError> {
+        self.lines.get_ref().try_clone().map(Leash).map_err(|error| self.failed(error))
+    }
+
     fn failed(&self, error: io::Error) -> ControlError {
         ControlError::Silent { path: self.path.clone(), error }
+    }
+}
+
+/// Ends a connection when it is dropped; what the client had is given back then.
+#[derive(Debug)]
+pub struct Leash(UnixStream);
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }

@@ -20,7 +20,7 @@ fn hostile_words_start_nothing() {
         ("majority --set mode=literal", "mode=literal"),
         ("central --set no=such", "no"),
         ("maekawa --set quorum=sieve", "sieve"),
-        ("central -n 0", "0"),
+        ("central -n 0", "at least 1 process"),
         ("central -n 65", "64"),
         ("central --ids 1,1", "1"),
         ("central --transmission 0s", "time"),

@@ -72,3 +72,19 @@ fn electing_by_every_algorithm() {
         }
     }
 }
+
+/// As a user sees it.
+#[test]
+fn electing_from_the_command_line() {
+    let home = Home::new();
+    let live = home.start("ring-k-leaders --ids 4,9,2 --set k=2 --suspect-after 20s");
+    let elected = live.run("elect --via 2 --json").ends(0).json();
+    assert_eq!((&elected["via"], &elected["leaders"]), (&2.into(), &serde_json::json!([9, 4])), "{elected}");
+    assert_eq!(live.run("elect").ends(0).out, "p9,p4\n");
+    live.run("lock a -- true").refused("this algorithm elects, and has no locks");
+    let status = live.run("status --json").ends(0).json();
+    for process in status["processes"].as_array().expect("a list") {
+        assert_eq!(process["status"]["desk"]["leaders"], serde_json::json!([9, 4]), "{process}");
+    }
+    live.stop();
+}

@@ -36,7 +36,8 @@ fn endings_by_signals_leave_nobody_behind() {
     }
 }
 
-/// A process that stands still cannot notice that its parent is gone; the next start of the name ends it.
+/// A process that stands still cannot notice that its parent is gone. Where the operating system does not end it either,
+/// the next start of the name does.
 #[test]
 fn endings_leave_what_stands_still_to_the_next_start() {
     let home = Home::new();
@@ -45,7 +46,6 @@ fn endings_leave_what_stands_still_to_the_next_start() {
     live.run("pause 2").ends(0);
     signal(live.child.id(), Signal::KILL);
     live.child.wait().expect("it ends");
-    assert!(frozen.is_alive());
     drop(live);
     let live = home.start("central -n 3 --suspect-after 20s");
     crate::cluster::until("it is gone", || !frozen.is_alive());

@@ -61,7 +61,7 @@ fn hostile_files_start_nothing() {
     home.run("node --config /no/such/file").refused("/no/such/file");
 }
 
-/// A process that does not come up takes the others with it, and says why.
+/// Orders that name nobody, and names that are none, while somebody is inside.
 #[test]
 fn hostile_to_a_running_cluster() {
     let home = Home::new();

@@ -177,8 +177,10 @@ fn locking_while_a_token_goes_round() {
         }
     }
     check_file(&file, 15);
-    // Processes write all the time; stopped, they leave what fits together.
     let messages: u64 = live.statuses().iter().flat_map(|status| status.messages.values()).sum();
     assert!(messages >= 16, "1 for every entry and 1 at the beginning, not {messages}");
+    // While it goes round, what the processes wrote does not fit together for long.
     live.stop();
+    let report = home.run("cluster --cluster token-ring trace --json").ends(0).json();
+    assert_eq!(report["same"], true, "{report}");
 }

@@ -13,10 +13,11 @@ use comfy_table::{Table, presets};
 use conclave_algorithms::registry;
 use conclave_core::NodeId;
 use conclave_live::cluster::{
-    self, Cluster, ClusterError, Manifest, Order, Plan, Shared, Supervisor, free_name, held, take_orders,
+    Cluster, ClusterError, Manifest, Order, Plan, Shared, Supervisor, free_name, held, home, take_orders,
 };
 use conclave_live::control::{Answer, Ask, Control, Status};
 use conclave_live::desk::{Wish, Word};
+use conclave_live::process::told_to_stop;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -44,7 +45,7 @@ pub fn run(args: &ClusterArgs) -> Result<Verdict, Failure> {
     match &args.command {
         ClusterCommand::Start(start) => self::start(start, name),
         ClusterCommand::List => list(),
-        command => command_to(&Cluster::find(name)?, command),
+        command => command_to(&Cluster::find(&home(), name)?, command),
     }
 }
 
@@ -116,12 +117,13 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
     if members.len() > 64 {
         return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
     }
-    let name = name.map_or_else(|| free_name(&args.algo), |name| Ok(name.to_owned()))?;
+    let name = name.map_or_else(|| free_name(&home(), &args.algo), |name| Ok(name.to_owned()))?;
     if args.detach {
         return detach(&name);
     }
     let program = std::env::current_exe().map_err(|error| Failure::new(format!("where am I? {error}")))?;
     let plan = Plan {
+        home: home(),
         name,
         algorithm: args.algo.clone(),
         ids: members.iter().collect(),
@@ -143,8 +145,8 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
 /// Starts the same in the background, and waits until it is up.
 fn detach(name: &str) -> Result<Verdict, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("it cannot be started: {error}"));
-    let log = cluster::home().join(format!("{name}.log"));
-    std::fs::create_dir_all(cluster::home()).map_err(failed)?;
+    let log = home().join(format!("{name}.log"));
+    std::fs::create_dir_all(home()).map_err(failed)?;
     let out = std::fs::File::create(&log).map_err(failed)?;
     let mut words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
     words.extend(["--cluster".into(), name.into()]);
@@ -161,10 +163,10 @@ fn detach(name: &str) -> Result<Verdict, Failure> {
                 words.lines().last().unwrap_or("it ended at once").trim_start_matches("error: "),
             ));
         }
-        let found = Cluster::find(Some(name)).ok().filter(Cluster::is_running);
+        let found = Cluster::find(&home(), Some(name)).ok().filter(Cluster::is_running);
         let is_up = |cluster: &Cluster| cluster.order(&Order::Resume(NodeId(u32::MAX))).is_err_and(is_answer);
         if let Some(cluster) = found.filter(is_up) {
-            let dir = cluster::home().join(name);
+            let dir = home().join(name);
             output::show(&who_is_who(&cluster.manifest, &dir))?;
             return Ok(Verdict::Held);
         }
@@ -225,25 +227,11 @@ fn console(shared: &Shared) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("signals cannot be heard: {error}")))?;
     std::thread::spawn(move || {
-        runtime.block_on(interrupted());
+        runtime.block_on(told_to_stop(false));
         let _ = done_in.send(());
     });
     while !held(shared).is_over() && done.recv_timeout(Duration::from_millis(100)).is_err() {}
     Ok(())
-}
-
-async fn interrupted() {
-    let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-    let terminated = async {
-        match terminate {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(_) => core::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
-    }
 }
 
 fn obey(name: &str, line: &str) {
@@ -251,7 +239,7 @@ fn obey(name: &str, line: &str) {
         return;
     }
     let done = match Typed::try_parse_from(line.split_whitespace()) {
-        Ok(typed) => Cluster::find(Some(name))
+        Ok(typed) => Cluster::find(&home(), Some(name))
             .map_err(Failure::from)
             .and_then(|cluster| command_to(&cluster, &typed.command)),
         Err(error) => {
@@ -266,7 +254,7 @@ fn obey(name: &str, line: &str) {
 
 fn list() -> Result<Verdict, Failure> {
     let mut text = String::new();
-    for cluster in Cluster::all()? {
+    for cluster in Cluster::all(&home())? {
         let Manifest { name, algorithm, processes, .. } = &cluster.manifest;
         let state = if cluster.is_running() { "running" } else { "ended" };
         text += &format!("{name}  {algorithm}  {} processes  {state}\n", processes.len());

@@ -497,7 +497,8 @@ impl Supervisor {
     /// What a process said last.
     fn last_words(&self, id: NodeId, status: ExitStatus) -> String {
         let log = fs::read_to_string(self.dir.join(format!("node-{}.log", id.0))).unwrap_or_default();
-        log.lines().last().map_or_else(|| status.to_string(), str::to_owned)
+        let said = log.lines().last().map(|line| line.trim_start_matches("error: ").to_owned());
+        said.unwrap_or_else(|| status.to_string())
     }
 
     /// Whether a process runs; one that has ended is noticed here.

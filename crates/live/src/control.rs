@@ -159,6 +159,14 @@ impl Control {
         }
     }
 
+    /// What ends the connection while somebody waits for an answer; what the client has is given back then.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn closer(&self) -> Result<Closer, ControlError> {
+        self.lines.get_ref().try_clone().map(Closer).map_err(|error| self.failed(error))
+    }
+
     /// Asks, and waits for the answer.
     ///
     /// # Errors
@@ -170,5 +178,16 @@ impl Control {
 
     fn failed(&self, error: io::Error) -> ControlError {
         ControlError::Silent { path: self.path.clone(), error }
+    }
+}
+
+/// Ends a connection when it is dropped.
+#[derive(Debug)]
+pub struct Closer(UnixStream);
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        // If it has ended already, so much the better.
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }

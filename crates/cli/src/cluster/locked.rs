@@ -89,6 +89,8 @@ async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Fai
             return Ok(NO_COMMAND);
         }
     };
+    // However this ends: only then the lock is given back.
+    let _closer = control.closer().map_err(Failure::new)?;
     let mut lost = until_lost(control);
     loop {
         tokio::select! {

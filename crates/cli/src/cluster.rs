@@ -85,28 +85,12 @@ fn command_to(cluster: &Cluster, command: &ClusterCommand) -> Result<Verdict, Fa
         ClusterCommand::Heal { groups } => {
             let everywhere = || cluster.manifest.processes.iter().map(|member| vec![member.id]).collect();
             let groups = groups.as_ref().map_or_else(everywhere, |Groups(groups)| groups.clone());
-            heal(cluster, &groups)
+            cluster.part(&groups, false)?;
+            output::show("mended\n")?;
+            Ok(Verdict::Held)
         }
         ClusterCommand::Trace { output } => trace(cluster, output),
     }
-}
-
-/// Mends what was cut; who is down needs no mending.
-fn heal(cluster: &Cluster, groups: &[Vec<NodeId>]) -> Result<Verdict, Failure> {
-    let is_up = |process: &NodeId| cluster.connect(*process).is_ok();
-    for (side, group) in groups.iter().enumerate() {
-        for process in group.iter().filter(|process| is_up(process)) {
-            let others = groups.iter().enumerate().filter(|(other, _)| *other != side);
-            let others: Vec<NodeId> = others.flat_map(|(_, group)| group.iter().copied()).collect();
-            if let Answer::Wrong(why) =
-                cluster.connect(*process)?.call(&Ask::Heal(others)).map_err(Failure::new)?
-            {
-                return Err(Failure::new(why));
-            }
-        }
-    }
-    output::show("mended\n")?;
-    Ok(Verdict::Held)
 }
 
 fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {

@@ -280,10 +280,11 @@ impl Cluster {
         }
     }
 
-    /// Parts two groups from each other, or joins them again: each process is told of those on the other side.
+    /// Parts groups from each other, or joins them again: each process is told of those on the other sides. Who is down
+    /// needs no joining.
     ///
     /// # Errors
-    /// If one of them is no member or does not answer.
+    /// If one of them is no member, or does not answer when it is to be cut off.
     pub fn part(&self, groups: &[Vec<NodeId>], is_cut: bool) -> Result<(), ClusterError> {
         for (side, group) in groups.iter().enumerate() {
             let others = || groups.iter().enumerate().filter(move |(other, _)| *other != side);
@@ -291,9 +292,12 @@ impl Cluster {
             for process in group {
                 let peers = peers.clone();
                 let ask = if is_cut { Ask::Cut(peers) } else { Ask::Heal(peers) };
-                match self.connect(*process)?.call(&ask)? {
-                    Answer::Wrong(why) => return Err(ClusterError::Refused(why)),
-                    _ => {}
+                let mut control = match self.connect(*process) {
+                    Err(ClusterError::Control(_)) if !is_cut => continue,
+                    connected => connected?,
+                };
+                if let Answer::Wrong(why) = control.call(&ask)? {
+                    return Err(ClusterError::Refused(why));
                 }
             }
         }

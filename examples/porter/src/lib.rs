@@ -21,7 +21,7 @@ pub struct Porter {
 }
 
 /// What the processes say to each other.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Say {
     /// May I have the key?
     Ask,
@@ -102,9 +102,9 @@ impl Porter {
             self.holder = Some(next);
             let fence = self.given.enter(self.epoch, next);
             if next == self.id {
-                self.hear(self.id, Say::Key(fence), out)
+                self.hear(self.id, Say::Key(fence), out);
             } else {
-                out.send(next, Say::Key(fence))
+                out.send(next, Say::Key(fence));
             }
         }
     }

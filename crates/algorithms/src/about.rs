@@ -46,6 +46,27 @@ pub struct About {
     pub mutants: &'static [Mutant],
 }
 
+impl About {
+    /// The least that can be said of an algorithm: it asks for nothing in particular, and nothing about it can be set.
+    #[must_use]
+    pub const fn of(name: &'static str, family: Family) -> Self {
+        Self {
+            name,
+            title: name,
+            paper: "not published",
+            idea: "",
+            family,
+            channels: Channels::Any,
+            synchrony: Synchrony::Asynchronous,
+            topology: Topology::Complete,
+            cost: "not stated",
+            faults: "none",
+            settings: &[],
+            mutants: &[],
+        }
+    }
+}
+
 /// A kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {

@@ -98,9 +98,35 @@ pub fn check(
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Report, CheckError> {
     fits(setup, options)?;
-    let visitor = Checker { setup: &completed(setup, options), options, watch };
+    let visitor = Checker { setup, options, watch };
     let found = registry::visit(&setup.algorithm, visitor);
     found.ok_or_else(|| CheckError::UnknownAlgorithm(setup.algorithm.clone()))?
+}
+
+/// Searches all runs of an algorithm for mutual exclusion that no registry has to know.
+///
+/// # Errors
+/// If it cannot be set up or searched so.
+pub fn check_lock<A: Mutex>(
+    setup: &Setup,
+    options: &Options,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Report, CheckError> {
+    fits(setup, options)?;
+    Checker { setup, options, watch }.mutex::<A>()
+}
+
+/// The same of an election.
+///
+/// # Errors
+/// If it cannot be set up or searched so.
+pub fn check_election<A: Election>(
+    setup: &Setup,
+    options: &Options,
+    watch: &mut dyn FnMut(&Progress),
+) -> Result<Report, CheckError> {
+    fits(setup, options)?;
+    Checker { setup, options, watch }.election::<A>()
 }
 
 fn fits(setup: &Setup, options: &Options) -> Result<(), CheckError> {
@@ -127,12 +153,10 @@ fn fits(setup: &Setup, options: &Options) -> Result<(), CheckError> {
 /// The setup with the word on recovery that `auto` stands for: it is on if there is a failure to recover from.
 fn completed(setup: &Setup, options: &Options) -> Setup {
     let mut setup = setup.clone();
-    let is_mutex = registry::find(&setup.algorithm)
-        .is_some_and(|about| about.family == conclave_algorithms::Family::Mutex);
     let auto = setup.settings.get("recovery").is_none_or(|word| word == "auto");
     let whole = setup.mutant.as_deref().is_none_or(is_twin_of_recovery);
     let Budgets { crashes, suspicions, .. } = options.budgets;
-    if is_mutex && auto && whole && (crashes > 0 || suspicions > 0) {
+    if auto && whole && (crashes > 0 || suspicions > 0) {
         setup.settings.insert("recovery".into(), "on".into());
     }
     setup
@@ -264,10 +288,12 @@ impl Visitor for Checker<'_> {
     type Output = Result<Report, CheckError>;
 
     fn mutex<A: Mutex>(self) -> Self::Output {
-        if recovers::<A>(&self.settings::<A>()?, &self.members()) {
-            return self.one_lock::<Recovering<A>>();
+        let setup = &completed(self.setup, self.options);
+        let this = Checker { setup, options: self.options, watch: self.watch };
+        if recovers::<A>(&this.settings::<A>()?, &this.members()) {
+            return this.one_lock::<Recovering<A>>();
         }
-        self.one_lock::<A>()
+        this.one_lock::<A>()
     }
 
     fn election<A: Election>(self) -> Self::Output {

@@ -15,7 +15,7 @@ mod search;
 mod space;
 mod subject;
 
-pub use check::{CheckError, MOST_PROCESSES, Options, check};
+pub use check::{CheckError, MOST_PROCESSES, Options, check, check_election, check_lock};
 pub use model::Budgets;
 pub use refute::attempts;
 pub use report::{Counterexample, Overtaking, Property, Report};

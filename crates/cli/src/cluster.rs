@@ -13,10 +13,11 @@ use comfy_table::{Table, presets};
 use conclave_algorithms::registry;
 use conclave_core::NodeId;
 use conclave_live::cluster::{
-    self, Cluster, ClusterError, Manifest, Order, Plan, Shared, Supervisor, free_name, held, take_orders,
+    Cluster, ClusterError, Manifest, Order, Plan, Shared, Supervisor, free_name, held, home, take_orders,
 };
 use conclave_live::control::{Answer, Ask, Control, Status};
 use conclave_live::desk::{Wish, Word};
+use conclave_live::process::told_to_stop;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -44,7 +45,7 @@ pub fn run(args: &ClusterArgs) -> Result<Verdict, Failure> {
     match &args.command {
         ClusterCommand::Start(start) => self::start(start, name),
         ClusterCommand::List => list(),
-        command => command_to(&Cluster::find(name)?, command),
+        command => command_to(&Cluster::find(&home(), name)?, command),
     }
 }
 
@@ -84,28 +85,12 @@ fn command_to(cluster: &Cluster, command: &ClusterCommand) -> Result<Verdict, Fa
         ClusterCommand::Heal { groups } => {
             let everywhere = || cluster.manifest.processes.iter().map(|member| vec![member.id]).collect();
             let groups = groups.as_ref().map_or_else(everywhere, |Groups(groups)| groups.clone());
-            heal(cluster, &groups)
+            cluster.part(&groups, false)?;
+            output::show("mended\n")?;
+            Ok(Verdict::Held)
         }
         ClusterCommand::Trace { output } => trace(cluster, output),
     }
-}
-
-/// Mends what was cut; who is down needs no mending.
-fn heal(cluster: &Cluster, groups: &[Vec<NodeId>]) -> Result<Verdict, Failure> {
-    let is_up = |process: &NodeId| cluster.connect(*process).is_ok();
-    for (side, group) in groups.iter().enumerate() {
-        for process in group.iter().filter(|process| is_up(process)) {
-            let others = groups.iter().enumerate().filter(|(other, _)| *other != side);
-            let others: Vec<NodeId> = others.flat_map(|(_, group)| group.iter().copied()).collect();
-            if let Answer::Wrong(why) =
-                cluster.connect(*process)?.call(&Ask::Heal(others)).map_err(Failure::new)?
-            {
-                return Err(Failure::new(why));
-            }
-        }
-    }
-    output::show("mended\n")?;
-    Ok(Verdict::Held)
 }
 
 fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
@@ -116,12 +101,13 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
     if members.len() > 64 {
         return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
     }
-    let name = name.map_or_else(|| free_name(&args.algo), |name| Ok(name.to_owned()))?;
+    let name = name.map_or_else(|| free_name(&home(), &args.algo), |name| Ok(name.to_owned()))?;
     if args.detach {
         return detach(&name);
     }
     let program = std::env::current_exe().map_err(|error| Failure::new(format!("where am I? {error}")))?;
     let plan = Plan {
+        home: home(),
         name,
         algorithm: args.algo.clone(),
         ids: members.iter().collect(),
@@ -144,13 +130,13 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
 fn detach(name: &str) -> Result<Verdict, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("it cannot be started: {error}"));
     // Its log must not overwrite that of one that runs, or be written anywhere else.
-    match Cluster::find(Some(name)) {
+    match Cluster::find(&home(), Some(name)) {
         Ok(cluster) if cluster.is_running() => return Err(ClusterError::Running(name.to_owned()).into()),
         Err(error @ ClusterError::Name(_)) => return Err(error.into()),
         _ => {}
     }
-    let log = cluster::home().join(format!("{name}.log"));
-    std::fs::create_dir_all(cluster::home()).map_err(failed)?;
+    let log = home().join(format!("{name}.log"));
+    std::fs::create_dir_all(home()).map_err(failed)?;
     let out = std::fs::File::create(&log).map_err(failed)?;
     let mut words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
     words.extend(["--cluster".into(), name.into()]);
@@ -167,10 +153,10 @@ fn detach(name: &str) -> Result<Verdict, Failure> {
             return Err(Failure::new(why.or(words.lines().last()).unwrap_or("it ended at once")));
         }
         let is_ours = |cluster: &Cluster| cluster.manifest.supervisor.pid == child.id();
-        let found = Cluster::find(Some(name)).ok().filter(is_ours);
+        let found = Cluster::find(&home(), Some(name)).ok().filter(is_ours);
         let is_up = |cluster: &Cluster| cluster.order(&Order::Resume(NodeId(u32::MAX))).is_err_and(is_answer);
         if let Some(cluster) = found.filter(is_up) {
-            let dir = cluster::home().join(name);
+            let dir = home().join(name);
             output::show(&who_is_who(&cluster.manifest, &dir))?;
             return Ok(Verdict::Held);
         }
@@ -234,7 +220,7 @@ fn console(shared: &Shared) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("signals cannot be heard: {error}")))?;
     std::thread::spawn(move || {
-        runtime.block_on(interrupted());
+        runtime.block_on(told_to_stop(false));
         let _ = done_in.send(());
     });
     while done.recv_timeout(Duration::from_millis(100)).is_err() {
@@ -247,26 +233,12 @@ fn console(shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn interrupted() {
-    let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-    let terminated = async {
-        match terminate {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(_) => core::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
-    }
-}
-
 fn obey(name: &str, line: &str) {
     if line.trim().is_empty() {
         return;
     }
     let done = match Typed::try_parse_from(line.split_whitespace()) {
-        Ok(typed) => Cluster::find(Some(name))
+        Ok(typed) => Cluster::find(&home(), Some(name))
             .map_err(Failure::from)
             .and_then(|cluster| command_to(&cluster, &typed.command)),
         Err(error) => {
@@ -281,7 +253,7 @@ fn obey(name: &str, line: &str) {
 
 fn list() -> Result<Verdict, Failure> {
     let mut text = String::new();
-    for cluster in Cluster::all()? {
+    for cluster in Cluster::all(&home())? {
         let Manifest { name, algorithm, processes, .. } = &cluster.manifest;
         let state = if cluster.is_running() { "running" } else { "ended" };
         text += &format!("{name}  {algorithm}  {} processes  {state}\n", processes.len());

@@ -1,10 +1,7 @@
 //! `conclave node`: one process of a live cluster. `conclave cert`: certificates for such processes.
 
-use std::io::Read as _;
-
 use conclave_live::config::ProcessConfig;
-use conclave_live::process::{self, ProcessError};
-use tokio::signal::unix::{SignalKind, signal};
+use conclave_live::process::{self, ProcessError, told_to_stop};
 
 use crate::args::{CertArgs, Ids, NodeArgs};
 use crate::failure::{Failure, Verdict, no_such_algorithm};
@@ -28,28 +25,6 @@ pub fn run(args: &NodeArgs) -> Result<Verdict, Failure> {
             Ok(Verdict::Failed)
         }
         Err(error) => Err(Failure::new(error)),
-    }
-}
-
-/// Waits for a signal, or for the end of a parent.
-async fn told_to_stop(with_parent: bool) {
-    let parent = async {
-        if !with_parent {
-            return core::future::pending().await;
-        }
-        let rest = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
-        let _ = rest.await;
-    };
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(_) => core::future::pending().await,
-        }
-    };
-    tokio::select! {
-        () = parent => {}
-        () = terminated => {}
-        _ = tokio::signal::ctrl_c() => {}
     }
 }
 

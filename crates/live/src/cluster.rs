@@ -108,6 +108,8 @@ pub fn home() -> PathBuf {
 /// What a cluster shall be.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Where clusters are kept; see [`home`].
+    pub home: PathBuf,
     /// Its name.
     pub name: String,
     /// What it runs.
@@ -191,16 +193,16 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster of this name, or the only one that runs.
+    /// The cluster of this name among those that are kept here, or the only one that runs.
     ///
     /// # Errors
     /// If there is none, or there are several.
-    pub fn find(name: Option<&str>) -> Result<Self, ClusterError> {
+    pub fn find(home: &Path, name: Option<&str>) -> Result<Self, ClusterError> {
         if let Some(name) = name {
             check_name(name)?;
-            return Self::open(&home().join(name))?.ok_or_else(|| ClusterError::Unknown(name.to_owned()));
+            return Self::open(&home.join(name))?.ok_or_else(|| ClusterError::Unknown(name.to_owned()));
         }
-        let mut running = Self::all()?;
+        let mut running = Self::all(home)?;
         running.retain(Self::is_running);
         match running.len() {
             0 => Err(ClusterError::None),
@@ -212,16 +214,15 @@ impl Cluster {
         }
     }
 
-    /// All that are there, running or not.
+    /// All that are kept here, running or not.
     ///
     /// # Errors
     /// If a directory cannot be read.
-    pub fn all() -> Result<Vec<Self>, ClusterError> {
-        let home = home();
-        let entries = match fs::read_dir(&home) {
+    pub fn all(home: &Path) -> Result<Vec<Self>, ClusterError> {
+        let entries = match fs::read_dir(home) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(at(&home)(error)),
+            Err(error) => return Err(at(home)(error)),
         };
         let mut dirs: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         dirs.sort();
@@ -279,10 +280,11 @@ impl Cluster {
         }
     }
 
-    /// Parts two groups from each other, or joins them again: each process is told of those on the other side.
+    /// Parts groups from each other, or joins them again: each process is told of those on the other sides. Who is down
+    /// needs no joining.
     ///
     /// # Errors
-    /// If one of them is no member or does not answer.
+    /// If one of them is no member, or does not answer when it is to be cut off.
     pub fn part(&self, groups: &[Vec<NodeId>], is_cut: bool) -> Result<(), ClusterError> {
         for (side, group) in groups.iter().enumerate() {
             let others = || groups.iter().enumerate().filter(move |(other, _)| *other != side);
@@ -290,7 +292,11 @@ impl Cluster {
             for process in group {
                 let peers = peers.clone();
                 let ask = if is_cut { Ask::Cut(peers) } else { Ask::Heal(peers) };
-                if let Answer::Wrong(why) = self.connect(*process)?.call(&ask)? {
+                let mut control = match self.connect(*process) {
+                    Err(ClusterError::Control(_)) if !is_cut => continue,
+                    connected => connected?,
+                };
+                if let Answer::Wrong(why) = control.call(&ask)? {
                     return Err(ClusterError::Refused(why));
                 }
             }
@@ -347,12 +353,12 @@ fn check_name(name: &str) -> Result<(), ClusterError> {
     if is_name { Ok(()) } else { Err(ClusterError::Name(name.to_owned())) }
 }
 
-/// A name that no running cluster has: this one, or with a number behind it.
+/// A name that no running cluster here has: this one, or with a number behind it.
 ///
 /// # Errors
 /// If the directory of clusters cannot be read.
-pub fn free_name(wanted: &str) -> Result<String, ClusterError> {
-    let taken: Vec<String> = Cluster::all()?
+pub fn free_name(home: &Path, wanted: &str) -> Result<String, ClusterError> {
+    let taken: Vec<String> = Cluster::all(home)?
         .into_iter()
         .filter(Cluster::is_running)
         .map(|cluster| cluster.manifest.name)
@@ -396,7 +402,7 @@ impl Supervisor {
     /// If it runs already, or a process does not come up; then none is left behind.
     pub fn start(plan: &Plan) -> Result<Self, ClusterError> {
         check_name(&plan.name)?;
-        let dir = home().join(&plan.name);
+        let dir = plan.home.join(&plan.name);
         clear(&dir, &plan.name)?;
         fs::create_dir_all(&dir).map_err(at(&dir))?;
         let ports = free_ports(plan.ids.len())?;
@@ -495,7 +501,8 @@ impl Supervisor {
     /// What a process said last.
     fn last_words(&self, id: NodeId, status: ExitStatus) -> String {
         let log = fs::read_to_string(self.dir.join(format!("node-{}.log", id.0))).unwrap_or_default();
-        log.lines().last().map_or_else(|| status.to_string(), str::to_owned)
+        let said = log.lines().last().map(|line| line.trim_start_matches("error: ").to_owned());
+        said.unwrap_or_else(|| status.to_string())
     }
 
     /// Whether a process runs; one that has ended is noticed here.

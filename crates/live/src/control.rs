@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -160,6 +159,14 @@ impl Control {
         }
     }
 
+    /// What ends the connection while somebody waits for an answer; what the client has is given back then.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn closer(&self) -> Result<Closer, ControlError> {
+        self.lines.get_ref().try_clone().map(Closer).map_err(|error| self.failed(error))
+    }
+
     /// Asks, and waits for the answer.
     ///
     /// # Errors
@@ -169,25 +176,18 @@ impl Control {
         self.answer(None)?.ok_or(ControlError::Gone)
     }
 
-    /// Something that ends this connection when it is dropped, although somebody still listens at it.
-    ///
-    /// # Errors
-    /// If there are no more files to be had.
-    pub fn leash(&self) -> Result<Leash, ControlError> {
-        self.lines.get_ref().try_clone().map(Leash).map_err(|error| self.failed(error))
-    }
-
     fn failed(&self, error: io::Error) -> ControlError {
         ControlError::Silent { path: self.path.clone(), error }
     }
 }
 
-/// Ends a connection when it is dropped; what the client had is given back then.
+/// Ends a connection when it is dropped.
 #[derive(Debug)]
-pub struct Leash(UnixStream);
+pub struct Closer(UnixStream);
 
-impl Drop for Leash {
+impl Drop for Closer {
     fn drop(&mut self) {
-        let _ = self.0.shutdown(Shutdown::Both);
+        // If it has ended already, so much the better.
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }

@@ -17,6 +17,7 @@ use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::config::ProcessConfig;
@@ -68,6 +69,52 @@ pub async fn run(
 ) -> Result<(), ProcessError> {
     let prepared = registry::visit(&config.algorithm, Prepare { config, stop, ready });
     prepared.ok_or_else(|| ProcessError::UnknownAlgorithm(config.algorithm.clone()))?.await
+}
+
+/// The same for an algorithm for mutual exclusion that no registry has to know.
+///
+/// # Errors
+/// If it cannot start, or stops by itself.
+pub async fn run_lock<A: Mutex>(
+    config: &ProcessConfig,
+    stop: impl Future<Output = ()> + Send,
+    ready: impl FnOnce() + Send,
+) -> Result<(), ProcessError> {
+    Prepare { config, stop, ready }.mutex::<A>().await
+}
+
+/// The same for an election.
+///
+/// # Errors
+/// If it cannot start, or stops by itself.
+pub async fn run_election<A: Election>(
+    config: &ProcessConfig,
+    stop: impl Future<Output = ()> + Send,
+    ready: impl FnOnce() + Send,
+) -> Result<(), ProcessError> {
+    Prepare { config, stop, ready }.election::<A>().await
+}
+
+/// Waits for Ctrl-C or SIGTERM; with a parent also for its end, which is that of standard input.
+pub async fn told_to_stop(with_parent: bool) {
+    let parent = async {
+        if !with_parent {
+            return core::future::pending().await;
+        }
+        let rest = tokio::task::spawn_blocking(|| io::Read::read_to_end(&mut io::stdin(), &mut Vec::new()));
+        let _ = rest.await;
+    };
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signals) => drop(signals.recv().await),
+            Err(_) => core::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = parent => {}
+        () = terminated => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
 }
 
 struct Prepare<'a, S, R> {

@@ -36,6 +36,6 @@ pub use plan::{Plan, Starter};
 pub use report::{
     ElectionReport, FormulaReport, LockReport, OutageReport, Part, Property, Report, Summary, load_word,
 };
-pub use run::{Outcome, expected_messages, simulate_setup};
+pub use run::{Outcome, expected_messages, simulate_election, simulate_lock, simulate_setup};
 pub use script::{Difference, PlayError, Played, play};
 pub use shrink::shrink;

@@ -40,6 +40,26 @@ pub fn simulate_setup(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcom
     Ok(outcome.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
 }
 
+/// Simulates a run of an algorithm for mutual exclusion that no registry has to know.
+///
+/// # Errors
+/// If it cannot be set up so.
+pub fn simulate_lock<A: Mutex>(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcome, SettingError> {
+    Starter { setup, plan, record }.mutex::<A>()
+}
+
+/// The same of an election.
+///
+/// # Errors
+/// If it cannot be set up so.
+pub fn simulate_election<A: Election>(
+    setup: &Setup,
+    plan: &Plan,
+    record: bool,
+) -> Result<Outcome, SettingError> {
+    Starter { setup, plan, record }.election::<A>()
+}
+
 /// About how many messages a run takes, as far as a formula tells.
 ///
 /// # Errors

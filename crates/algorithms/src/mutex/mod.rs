@@ -243,11 +243,15 @@ const EPOCH: Space = Space::shared("epoch");
 
 /// An algorithm for mutual exclusion.
 pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
-    /// What it promises beyond safety and progress.
-    fn promises(config: &Self::Config, members: &Members) -> Promises;
+    /// What it promises beyond safety and progress; nothing, unless it says so.
+    fn promises(_config: &Self::Config, _members: &Members) -> Promises {
+        Promises::NOTHING
+    }
 
-    /// How many messages a run must have cost.
-    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula;
+    /// How many messages a run must have cost; any number, unless it says so.
+    fn formula(_config: &Self::Config, _members: &Members, _tally: &Tally<'_>) -> Formula {
+        Formula { text: "not stated", low: 0, high: None }
+    }
 
     /// How many messages a run of this kind costs on average, where the literature gives a mean within the bounds of
     /// the formula.
@@ -256,7 +260,9 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
     }
 
     /// How many messages, one after the other, stand between a request and its grant if nobody else competes.
-    fn client_hops(config: &Self::Config, members: &Members, requester: NodeId) -> RangeInclusive<u32>;
+    fn client_hops(_config: &Self::Config, _members: &Members, _requester: NodeId) -> RangeInclusive<u32> {
+        0..=u32::MAX
+    }
 
     /// Makes the process of a new epoch from what everyone knew of itself in the old one.
     ///
@@ -333,6 +339,18 @@ pub struct Promises {
     pub causal_order: bool,
     /// Safety holds even where a failure detector calls the living dead.
     pub survives_suspicion: bool,
+}
+
+impl Promises {
+    /// Nothing beyond safety and progress.
+    pub const NOTHING: Self = Self {
+        no_starvation: false,
+        overtaking: None,
+        arrival_order: false,
+        stamp_order: false,
+        causal_order: false,
+        survives_suspicion: false,
+    };
 }
 
 /// How hard the processes press.

@@ -73,8 +73,8 @@ async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Fai
     let [program, rest @ ..] = &args.command[..] else {
         return Err(Failure::new("there is no command to run"));
     };
-    // A console lives on: the lock must not stay ours because somebody still listens for its loss.
-    let _given_back = control.leash().map_err(Failure::new)?;
+    // However this ends: only then the lock is given back.
+    let _closer = control.closer().map_err(Failure::new)?;
     let spawned = Command::new(program)
         .args(rest)
         .env("CONCLAVE_LOCK", args.name.as_str())

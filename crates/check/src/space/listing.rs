@@ -1,0 +1,155 @@
+//! What may happen in a state.
+
+use conclave_algorithms::Ledger;
+
+use super::{Meta, Tables, Worker, channel};
+use crate::action::{Action, Place};
+use crate::model::Model;
+use crate::subject::Subject;
+
+impl<F: Subject> Worker<F> {
+    /// Makes a state the present one, and lists what may happen in it.
+    pub fn visit(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32]) {
+        self.present.clear();
+        self.present.extend_from_slice(root);
+        self.left.clear();
+        self.right.clear();
+        let (world, nodes) = root.split_last().expect("the world comes last");
+        for node in nodes {
+            let node = base.nodes.get(*node);
+            self.left.push(node[0]);
+            self.right.extend_from_slice(&node[1..]);
+        }
+        self.left.push(*world);
+        self.list(base, model);
+    }
+
+    /// What may happen in the present state.
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    pub(super) fn list(&mut self, base: &Tables<F>, model: &Model<F>) {
+        let n = model.n();
+        let budgets = base.worlds.get(self.left[n]).budgets;
+        let mut actions = core::mem::take(&mut self.actions);
+        actions.clear();
+        for place in 0..n {
+            let meta = &base.metas[self.left[place] as usize];
+            let at = place as u8;
+            if !meta.is_up {
+                if budgets.restarts > 0 {
+                    actions.push(Action::Restart { place: at });
+                }
+                continue;
+            }
+            for (nth, (_, is_cancel)) in (0..).zip(&meta.asks) {
+                if !is_cancel || budgets.cancels > 0 {
+                    actions.push(Action::Ask { place: at, nth });
+                }
+            }
+            for (nth, (min, _)) in (0..).zip(&meta.timers) {
+                if *min == 0 {
+                    actions.push(Action::Timer { place: at, nth });
+                }
+            }
+            for peer in (0..n).filter(|peer| *peer != place) {
+                let theirs = &base.metas[self.left[peer] as usize];
+                let heard = meta.heard[peer];
+                if heard.due(theirs.life, theirs.is_up, model.detector).is_some() {
+                    actions.push(Action::Notice { place: at, peer: peer as u8 });
+                } else if budgets.suspicions > 0 && theirs.is_up && !heard.is_down {
+                    actions.push(Action::Suspect { place: at, peer: peer as u8 });
+                }
+                self.list_letters(base, model, meta, peer, place, &mut actions);
+            }
+            if budgets.crashes > 0 {
+                actions.push(Action::Crash { place: at });
+            }
+        }
+        if self.can_tick(base, model) {
+            actions.push(Action::Tick);
+        }
+        self.actions = actions;
+    }
+
+    pub(super) fn list_letters(
+        &self,
+        base: &Tables<F>,
+        model: &Model<F>,
+        meta: &Meta,
+        from: usize,
+        to: usize,
+        actions: &mut Vec<Action>,
+    ) {
+        let content = self.right[channel(model.n(), from, to)];
+        if content == 0 {
+            return;
+        }
+        let budgets = base.worlds.get(self.left[model.n()]).budgets;
+        let letters = base.channels.get(content);
+        for (nth, letter) in letters.iter().enumerate() {
+            let is_repeated = nth > 0 && letters[nth - 1] == *letter;
+            if is_repeated {
+                continue;
+            }
+            let at = Place { from: from as u8, to: to as u8, nth: nth as u8 };
+            if (nth == 0 || !model.fifo) && meta.heard[from].admits(letter.life()) {
+                actions.push(Action::Deliver(at));
+            }
+            if budgets.drops > 0 {
+                actions.push(Action::Drop(at));
+            }
+            if budgets.duplicates > 0 {
+                actions.push(Action::Duplicate(at));
+            }
+        }
+    }
+
+    /// Whether time may pass: something waits for it, and nothing is overdue.
+    pub(super) fn can_tick(&self, base: &Tables<F>, model: &Model<F>) -> bool {
+        if model.ticks.is_none() {
+            return false;
+        }
+        let mut waits = false;
+        for cell in &self.left[..model.n()] {
+            for (_, max) in &base.metas[*cell as usize].timers {
+                if *max == 0 {
+                    return false;
+                }
+                waits = true;
+            }
+        }
+        for content in self.right.iter().filter(|content| **content != 0) {
+            if base.channels.get(*content).iter().any(|letter| letter.left() == 0) {
+                return false;
+            }
+            waits = true;
+        }
+        waits
+    }
+
+    /// Whether nothing moves any more unless an application asks that need not, or something fails.
+    pub(super) fn is_quiet(&self, base: &Tables<F>, model: &Model<F>) -> bool {
+        let rests = |cell: &u32| {
+            let meta = &base.metas[*cell as usize];
+            meta.timers.is_empty() && !meta.asks.iter().any(|(is_fair, _)| *is_fair)
+        };
+        self.right.iter().all(|content| *content == 0)
+            && self.left[..model.n()].iter().all(rests)
+            && !self.actions.iter().any(|action| matches!(action, Action::Notice { .. }))
+    }
+
+    /// What is broken in the present state because nothing moves any more.
+    pub(super) fn stuck(&mut self, base: &Tables<F>) -> u32 {
+        let world = *self.left.last().expect("the world comes last");
+        if let Some(broken) = self.quiets.get(&world) {
+            return *broken;
+        }
+        let mut breaches = Vec::new();
+        base.worlds.get(world).ledger.quiet(&mut breaches);
+        let broken = self.note(breaches);
+        self.quiets.insert(world, broken);
+        broken
+    }
+}

@@ -1,0 +1,386 @@
+//! What comes of a step: for a process, for the world, for what is judged. Each is worked out once and remembered.
+
+use conclave_algorithms::{Breach, Ledger};
+use conclave_core::Input;
+
+use super::{Cause, Change, Changed, Cost, Record, Retag, Tables, Worker, channel, pairs};
+use crate::intern::LOCAL;
+use crate::model::{ANNOUNCES, Heard, Letter, Model, Said, Stepped, World, asks, crash};
+use crate::subject::Subject;
+
+impl<F: Subject> Worker<F> {
+    /// A process takes a step. Says what that breaks, and whether a property could tell.
+    pub(super) fn step(
+        &mut self,
+        base: &Tables<F>,
+        model: &Model<F>,
+        place: u8,
+        cause: Cause,
+        (from, tag): (u8, u16),
+        cost: Cost,
+    ) -> (u32, bool) {
+        let at = usize::from(place);
+        let record = self.record(base, model, self.next_left[at], place, cause);
+        let Record { cell, is_silent, is_visible, multiplies_tokens, .. } = *self.at_record(record);
+        self.next_left[at] = cell;
+        let mut changed =
+            Changed { world: self.next_left[model.n()], tag: 0, retag: Retag::Nothing, broken: 0 };
+        if !is_silent || cost != Cost::Nothing || model.order {
+            changed = self.change(base, model, Change::Step { place, record, from, tag, cost });
+            self.retag(base, model, changed.retag);
+        }
+        let (life, ticks) = (self.meta(base, cell).life, model.ticks.unwrap_or(0));
+        if self.facts.is_some() {
+            self.learn(base, at, record);
+        }
+        for nth in 0..self.at_record(record).sends.len() {
+            let (to, message) = self.at_record(record).sends[nth];
+            let is_up = self.meta(base, self.next_left[usize::from(to)]).is_up;
+            self.sent.push((at, usize::from(to), message, !is_up));
+            if is_up {
+                let letter = Letter::new(message, changed.tag, life, ticks);
+                self.send(base, model, at, usize::from(to), letter);
+            }
+        }
+        if multiplies_tokens && changed.broken == 0 && model.budgets.duplicates == 0 {
+            changed.broken = self.count_tokens(base);
+        }
+        (changed.broken, is_visible)
+    }
+
+    /// Takes note of who sends to whom.
+    pub(super) fn learn(&mut self, base: &Tables<F>, at: usize, record: u32) {
+        let mut facts = self.facts.take().expect("facts are wanted");
+        let role = (at, self.meta(base, self.left[at]).phase);
+        facts.note_move(role, self.meta(base, self.next_left[at]).phase);
+        for (to, _) in &self.at_record(record).sends {
+            let to = usize::from(*to);
+            facts.note_send(role, (to, self.meta(base, self.next_left[to]).phase));
+        }
+        self.facts = Some(facts);
+    }
+
+    /// What a process does in a step, worked out once.
+    pub(super) fn record(
+        &mut self,
+        base: &Tables<F>,
+        model: &Model<F>,
+        cell: u32,
+        place: u8,
+        cause: Cause,
+    ) -> u32 {
+        let key = (cell, place, cause);
+        if let Some(record) = self.memo.get(&key).or_else(|| self.passing.get(&key)) {
+            return *record;
+        }
+        let record = self.work_out(base, model, key);
+        let lasting = cell & LOCAL == 0
+            && record.is_lasting()
+            && !matches!(cause, Cause::Deliver { message, .. } if message & LOCAL != 0);
+        let (records, memo, bit) = match lasting {
+            true => (&mut self.records, &mut self.memo, 0),
+            false => (&mut self.passing_records, &mut self.passing, LOCAL),
+        };
+        let id = records.len() as u32 | bit;
+        records.push(record);
+        memo.insert(key, id);
+        id
+    }
+
+    pub(super) fn work_out(
+        &mut self,
+        base: &Tables<F>,
+        model: &Model<F>,
+        (cell, place, cause): (u32, u8, Cause),
+    ) -> Record<F> {
+        let mut before = self.cell(base, cell).clone();
+        let peer_id = |peer: u8| model.members.at(usize::from(peer));
+        let mut carried = None;
+        let input = match cause {
+            Cause::Start => Input::Start,
+            Cause::Ask { nth } => {
+                let request = asks::<F>(&before).swap_remove(usize::from(nth)).request;
+                F::asked(&mut before.app, &request);
+                Input::Request(request)
+            }
+            Cause::Timer { nth } => Input::Expire(before.timers.remove(usize::from(nth)).timer),
+            Cause::Notice { peer, heard } => {
+                before.heard[usize::from(peer)] = heard;
+                match heard.is_down {
+                    true => Input::PeerDown { peer: peer_id(peer), life: heard.life },
+                    false => Input::PeerUp { peer: peer_id(peer), life: heard.life },
+                }
+            }
+            Cause::Suspect { peer } => {
+                let heard = &mut before.heard[usize::from(peer)];
+                heard.is_down = true;
+                Input::PeerDown { peer: peer_id(peer), life: heard.life }
+            }
+            Cause::Deliver { from, message } => {
+                let message = self.message(base, message).clone();
+                carried = F::token_in(&message);
+                Input::Receive { from: peer_id(from), message }
+            }
+        };
+        let held = before.state.as_ref().and_then(F::token);
+        let was_inside = F::is_inside(&self.cell(base, cell).app);
+        let Stepped { cell, sends, events } = model.step(&before, usize::from(place), input.clone());
+        let multiplies_tokens = F::is_token_based() && {
+            let old: Vec<_> = held.into_iter().chain(carried).collect();
+            let sent = sends.iter().filter_map(|(_, message)| F::token_in(message));
+            let new: Vec<_> = cell.state.as_ref().and_then(F::token).into_iter().chain(sent).collect();
+            new.len() > old.len() || new.iter().max() > old.iter().max()
+        };
+        let asks = matches!(input, Input::Request(_) | Input::PeerDown { .. } | Input::PeerUp { .. });
+        let is_silent = events.is_empty() && !asks && !F::LOOKS_AT_STATES;
+        let is_visible = !events.is_empty() || was_inside != F::is_inside(&cell.app) || multiplies_tokens;
+        let sends =
+            sends.into_iter().map(|(to, message)| (to as u8, self.message_id(base, message))).collect();
+        let cell = self.cell_id(base, cell);
+        Record { cell, sends, input, said: events.into(), is_silent, is_visible, multiplies_tokens }
+    }
+
+    /// What happens to the world, worked out once.
+    pub(super) fn change(&mut self, base: &Tables<F>, model: &Model<F>, change: Change) -> Changed {
+        let n = model.n();
+        let key = (self.next_left[n], change);
+        let changed = match self.changes.get(&key) {
+            Some(changed) => *changed,
+            None => {
+                let changed = self.work_out_change(base, model, key);
+                let passing = matches!(change, Change::Step { record, .. } if record & LOCAL != 0);
+                if key.0 & LOCAL == 0 && changed.world & LOCAL == 0 && !passing {
+                    self.changes.insert(key, changed);
+                }
+                changed
+            }
+        };
+        self.next_left[n] = changed.world;
+        changed
+    }
+
+    pub(super) fn work_out_change(
+        &mut self,
+        base: &Tables<F>,
+        model: &Model<F>,
+        (world, change): (u32, Change),
+    ) -> Changed {
+        let mut world = self.world(base, world).clone();
+        let mut breaches = Vec::new();
+        let (mut tag, mut retag) = (0, Retag::Nothing);
+        match change {
+            Change::Step { place, record, from, tag: heard, cost } => {
+                match cost {
+                    Cost::Nothing => {}
+                    Cost::Cancel => world.budgets.cancels -= 1,
+                    Cost::Suspicion => world.budgets.suspicions -= 1,
+                }
+                (tag, retag) =
+                    self.judge(base, model, &mut world, place, record, (from, heard), &mut breaches);
+            }
+            Change::Crash { place } => {
+                world.budgets.crashes -= 1;
+                world.ledger.crash(usize::from(place));
+                world.knowledge.forget(usize::from(place));
+                retag = Retag::Over(place);
+            }
+            Change::Revival { place, life } => {
+                world.budgets.restarts -= 1;
+                world.ledger.restart(usize::from(place), life);
+            }
+            Change::Drop => {
+                world.budgets.drops -= 1;
+                world.ledger.disturb();
+            }
+            Change::Duplicate => {
+                world.budgets.duplicates -= 1;
+                world.ledger.disturb();
+            }
+        }
+        let broken = self.note(breaches);
+        Changed { world: self.world_id(base, world), tag, retag, broken }
+    }
+
+    /// Tells the ledger of a step.
+    #[expect(clippy::too_many_arguments, reason = "all of it describes one step")]
+    pub(super) fn judge(
+        &mut self,
+        base: &Tables<F>,
+        model: &Model<F>,
+        world: &mut World<F::Ledger>,
+        place: u8,
+        record: u32,
+        (from, heard): (u8, u16),
+        breaches: &mut Vec<Breach>,
+    ) -> (u16, Retag) {
+        let at = usize::from(place);
+        let id = model.members.at(at);
+        let World { ledger, knowledge, .. } = world;
+        let record = self.at_record(record);
+        if model.order && knowledge.hear(at, usize::from(from), heard) {
+            ledger.known(usize::from(from));
+        }
+        ledger.input(at, &record.input);
+        let asks = F::begins_waiting(&record.input);
+        if model.order && asks {
+            let others = knowledge.ask(at);
+            ledger.follows(at, u64::from(others));
+        }
+        let mut is_over = F::gives_up(&record.input);
+        if model.order && asks {
+            for (_, message) in &record.sends {
+                ledger.announce(at, id, self.message(base, *message));
+            }
+            knowledge.announcing[at] = record.sends.len() as u8;
+        }
+        let mut overtaking = 0;
+        for said in &record.said {
+            match said {
+                Said::Event(event) => {
+                    ledger.emit(at, event, breaches);
+                    overtaking = overtaking.max(ledger.overtaking());
+                    is_over |= F::ends_waiting(event);
+                }
+                Said::Reject(from, why) => ledger.reject(at, *from, why, breaches),
+            }
+        }
+        let cell = if record.cell & LOCAL == 0 {
+            base.cells.get(record.cell)
+        } else {
+            self.local.cells.get(record.cell & !LOCAL)
+        };
+        if let Some(state) = &cell.state {
+            ledger.handled(at, state);
+        }
+        if model.order && asks && !is_over && record.sends.is_empty() {
+            ledger.known(at);
+        }
+        let tag = match model.order {
+            true => knowledge.knows[at] | if asks && !is_over { ANNOUNCES } else { 0 },
+            false => 0,
+        };
+        let retag = match (model.order, asks, is_over) {
+            (false, ..) | (_, false, false) => Retag::Nothing,
+            (_, _, true) => {
+                knowledge.announcing[at] = 0;
+                if asks { Retag::New(place) } else { Retag::Over(place) }
+            }
+            (_, true, false) => Retag::New(place),
+        };
+        self.overtaking = self.overtaking.max(overtaking);
+        (tag, retag)
+    }
+
+    /// Changes what the messages on their way tell of requests.
+    pub(super) fn retag(&mut self, base: &Tables<F>, model: &Model<F>, retag: Retag) {
+        if !model.order {
+            return;
+        }
+        let n = model.n();
+        for (from, to) in pairs(n) {
+            let place = channel(n, from, to);
+            let content = self.next_right[place];
+            let concerned = match retag {
+                Retag::Nothing => false,
+                Retag::New(_) => true,
+                Retag::Over(of) => usize::from(of) == from,
+            };
+            if content == 0 || !concerned {
+                continue;
+            }
+            let mut letters = core::mem::take(&mut self.letters);
+            letters.clear();
+            letters.extend(self.letters(base, content).iter().map(|letter| match retag {
+                Retag::Nothing => *letter,
+                Retag::New(of) => {
+                    let tag = letter.tag() & !(1 << of);
+                    letter.with_tag(if usize::from(of) == from { tag & !ANNOUNCES } else { tag })
+                }
+                Retag::Over(_) => letter.with_tag(letter.tag() & !ANNOUNCES),
+            }));
+            if !model.fifo {
+                letters.sort_unstable();
+            }
+            self.letters = letters;
+            self.next_right[place] = self.channel_id(base);
+        }
+    }
+
+    /// What is broken if there are several tokens of the latest epoch.
+    pub(super) fn count_tokens(&mut self, base: &Tables<F>) -> u32 {
+        let (cells, _) = self.next_left.split_at(self.next_left.len() - 1);
+        let held = cells.iter().filter_map(|cell| self.meta(base, *cell).token);
+        let letters = self.next_right.iter().flat_map(|content| self.letters(base, *content));
+        let carried = letters.filter_map(|letter| F::token_in(self.message(base, letter.message())));
+        let tokens: Vec<_> = held.chain(carried).collect();
+        let Some(latest) = tokens.iter().max() else { return 0 };
+        let count = tokens.iter().filter(|token| *token == latest).count();
+        if count < 2 {
+            return 0;
+        }
+        let detail = format!("there are {count} tokens of epoch {latest}");
+        self.note(vec![Breach { property: "TOK", detail, promised: true }])
+    }
+
+    pub(super) fn crash(&mut self, base: &Tables<F>, model: &Model<F>, place: u8) -> u32 {
+        let (n, at) = (model.n(), usize::from(place));
+        let mut cell = base.cells.get(self.left[at]).clone();
+        crash::<F>(&mut cell);
+        self.next_left[at] = self.cell_id(base, cell);
+        for from in (0..n).filter(|from| *from != at) {
+            self.next_right[channel(n, from, at)] = 0;
+        }
+        let changed = self.change(base, model, Change::Crash { place });
+        self.retag(base, model, changed.retag);
+        changed.broken
+    }
+
+    pub(super) fn restart(&mut self, base: &Tables<F>, model: &Model<F>, place: u8) -> u32 {
+        let at = usize::from(place);
+        let old = base.cells.get(self.left[at]);
+        let saved = old.durable.clone().filter(|_| !model.budgets.amnesia);
+        let life = old.life.next();
+        let mut cell = model.boot(at, life, saved, old.app.clone());
+        cell.heard = self.left[..model.n()]
+            .iter()
+            .map(|peer| Heard { life: base.metas[*peer as usize].life, is_down: false })
+            .collect();
+        cell.heard[at].life = life;
+        self.next_left[at] = self.cell_id(base, cell);
+        let revived = self.change(base, model, Change::Revival { place, life });
+        let (broken, _) = self.step(base, model, place, Cause::Start, (0, 0), Cost::Nothing);
+        if revived.broken == 0 { broken } else { revived.broken }
+    }
+
+    /// Time passes for everyone.
+    pub(super) fn tick(&mut self, base: &Tables<F>, n: usize) {
+        for place in 0..n {
+            let id = self.left[place];
+            if base.metas[id as usize].timers.is_empty() {
+                continue;
+            }
+            self.next_left[place] = match self.ticked.get(&id) {
+                Some(later) => *later,
+                None => {
+                    let mut cell = base.cells.get(id).clone();
+                    for armed in &mut cell.timers {
+                        armed.min = armed.min.saturating_sub(1);
+                        armed.max -= 1;
+                    }
+                    let later = self.cell_id(base, cell);
+                    if later & LOCAL == 0 {
+                        self.ticked.insert(id, later);
+                    }
+                    later
+                }
+            };
+        }
+        for place in 0..self.right.len() {
+            if self.right[place] != 0 {
+                self.letters.clear();
+                self.letters.extend(base.channels.get(self.right[place]).iter().map(|letter| letter.aged()));
+                self.next_right[place] = self.channel_id(base);
+            }
+        }
+    }
+}

@@ -86,8 +86,11 @@ fn name_of(arg: &str) -> String {
     name.trim_matches(['<', '>', '[', ']', '.']).to_owned()
 }
 
+/// The best guess comes last.
 fn guess(error: &clap::Error, kind: ContextKind) -> String {
-    word(error, kind).map_or_else(String::new, |guess| format!("; did you mean '{}'?", name_of(&guess)))
+    words(error, kind)
+        .pop()
+        .map_or_else(String::new, |guess| format!("; did you mean '{}'?", name_of(&guess)))
 }
 
 fn word(error: &clap::Error, kind: ContextKind) -> Option<String> {

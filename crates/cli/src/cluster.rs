@@ -16,7 +16,7 @@ use conclave_live::cluster::{
     Cluster, ClusterError, Manifest, Order, Plan, Shared, Supervisor, free_name, held, home, take_orders,
 };
 use conclave_live::control::{Answer, Ask, Control, Status};
-use conclave_live::desk::{Wish, Word};
+use conclave_live::desk::{Standing, Wish, Word};
 use conclave_live::process::told_to_stop;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
@@ -339,8 +339,7 @@ fn through(cluster: &Cluster, via: Option<NodeId>) -> Result<(NodeId, Control), 
 fn elect(cluster: &Cluster, via: Option<NodeId>, json: bool) -> Result<Verdict, Failure> {
     let (via, mut control) = through(cluster, via)?;
     control.ask(&Ask::Wish(Wish::Elect)).map_err(Failure::new)?;
-    let answer = control.answer(Some(Duration::from_secs(60))).map_err(Failure::new)?;
-    match answer {
+    match elected(&mut control)? {
         Some(Answer::Word(Word::Elected { leaders, term })) => {
             if json {
                 output::show_json(&json!({ "via": via, "leaders": leaders, "term": term }))?;
@@ -358,6 +357,26 @@ fn elect(cluster: &Cluster, via: Option<NodeId>, json: bool) -> Result<Verdict, 
             Ok(Verdict::Failed)
         }
     }
+}
+
+/// Waits for the outcome. Where everybody agrees already, some algorithms tell nothing new: then it is what it was.
+fn elected(control: &mut Control) -> Result<Option<Answer>, Failure> {
+    let patience = Duration::from_secs(5);
+    for _ in 0..12 {
+        if let Some(answer) = control.answer(Some(patience)).map_err(Failure::new)? {
+            return Ok(Some(answer));
+        }
+        match control.call(&Ask::Status).map_err(Failure::new)? {
+            Answer::Status(status) if !status.desk.leaders.is_empty() => {
+                let Standing { leaders, term, .. } = status.desk;
+                return Ok(Some(Answer::Word(Word::Elected { leaders, term })));
+            }
+            Answer::Status(_) => {}
+            // The outcome, after all.
+            other => return Ok(Some(other)),
+        }
+    }
+    Ok(None)
 }
 
 fn trace(cluster: &Cluster, output: &OutputArgs) -> Result<Verdict, Failure> {

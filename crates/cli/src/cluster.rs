@@ -116,9 +116,10 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
     if members.len() > 64 {
         return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
     }
+    let is_named = name.is_some();
     let name = name.map_or_else(|| free_name(&args.algo), |name| Ok(name.to_owned()))?;
     if args.detach {
-        return detach(&name);
+        return detach(&name, is_named);
     }
     let program = std::env::current_exe().map_err(|error| Failure::new(format!("where am I? {error}")))?;
     let plan = Plan {
@@ -141,13 +142,15 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
 }
 
 /// Starts the same in the background, and waits until it is up.
-fn detach(name: &str) -> Result<Verdict, Failure> {
+fn detach(name: &str, is_named: bool) -> Result<Verdict, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("it cannot be started: {error}"));
     let log = cluster::home().join(format!("{name}.log"));
     std::fs::create_dir_all(cluster::home()).map_err(failed)?;
     let out = std::fs::File::create(&log).map_err(failed)?;
     let mut words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
-    words.extend(["--cluster".into(), name.into()]);
+    if !is_named {
+        words.extend(["--cluster".into(), name.into()]);
+    }
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = std::process::Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(out.try_clone().map_err(failed)?).stderr(out);
@@ -157,9 +160,8 @@ fn detach(name: &str) -> Result<Verdict, Failure> {
     while Instant::now() < deadline {
         if let Ok(Some(_)) = child.try_wait() {
             let words = std::fs::read_to_string(&log).unwrap_or_default();
-            return Err(Failure::new(
-                words.lines().last().unwrap_or("it ended at once").trim_start_matches("error: "),
-            ));
+            let error = words.lines().rev().find_map(|line| line.strip_prefix("error: "));
+            return Err(Failure::new(error.or(words.lines().last()).unwrap_or("it ended at once")));
         }
         let found = Cluster::find(Some(name)).ok().filter(Cluster::is_running);
         let is_up = |cluster: &Cluster| cluster.order(&Order::Resume(NodeId(u32::MAX))).is_err_and(is_answer);

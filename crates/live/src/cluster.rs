@@ -643,13 +643,16 @@ fn take_order(stream: UnixStream, shared: &Shared) {
     if BufReader::new(io::Read::take(stream, 4_096)).read_line(&mut line).is_err() {
         return;
     }
+    // Held until it is answered: after the order to stop, the program ends as soon as it can look.
+    let mut supervisor = held(shared);
     let done: Result<String, String> = match serde_json::from_str::<Order>(&line) {
-        Ok(order) => held(shared).obey(order).map_err(|error| error.to_string()),
+        Ok(order) => supervisor.obey(order).map_err(|error| error.to_string()),
         Err(error) => Err(format!("this is no order: {error}")),
     };
     let mut answer = serde_json::to_string(&done).expect("a text can be written");
     answer.push('\n');
     let _ = answers.write_all(answer.as_bytes());
+    drop(supervisor);
 }
 
 /// Removes what is left of a cluster that no longer runs; processes of it that are still there are ended.

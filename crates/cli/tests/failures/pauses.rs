@@ -1,0 +1,70 @@
+//! A process that stands still (SIGSTOP) for longer than the others wait, and then goes on.
+
+use std::time::Instant;
+
+use crate::group::Group;
+use crate::judge::judge;
+use crate::load::{Holder, Load, status};
+use crate::until;
+
+/// The holder is stopped while inside: it is suspected, another gets in, and when it wakes it is out.
+fn pause_the_holder(algorithm: &str, words: &str, may_overlap: bool) {
+    const ASLEEP: u32 = 2;
+    let group = Group::start(algorithm, 4, words);
+    let load = Load::on(group.places());
+    load.serves(&group.ids);
+    let mut holder = Holder::new(&load, &group.place(ASLEEP), "backup");
+    let paused = Instant::now();
+    group.order(&format!("pause {ASLEEP}"));
+    load.serves(&group.but(ASLEEP));
+    println!("{algorithm:<22} {:<10} {:>6} ms", "paused", load.resource.outage(paused).as_millis());
+    assert!(!holder.write(), "somebody else has been inside since");
+    group.order(&format!("resume {ASLEEP}"));
+    assert!(holder.is_told_lost(), "nobody tells it that it is out");
+    drop(holder);
+    load.finds_one_group(&group.places());
+    let resource = load.end();
+    let judged = judge(&group.stop());
+    resource.never_went_back();
+    // What the algorithm promises is judged by its record: there the lease has run out before anybody else is in. The
+    // client of a process that stands still hears of nothing, so here two have met in any case.
+    assert_eq!(judged.is_misled, may_overlap);
+    assert!(resource.refused() > 0);
+}
+
+#[test]
+fn a_holder_that_was_stopped_has_lost_the_lock_when_it_wakes() {
+    pause_the_holder("ricart-agrawala", "", true);
+}
+
+#[test]
+fn a_token_that_was_stopped_with_its_holder_no_longer_counts() {
+    pause_the_holder("suzuki-kasami", "", true);
+}
+
+#[test]
+fn a_lease_runs_out_while_its_holder_is_stopped() {
+    pause_the_holder("majority", "--set mode=view", false);
+}
+
+/// Whoever sleeps outside is left out, and taken in again.
+#[test]
+fn a_leader_that_was_stopped_takes_part_again() {
+    let group = Group::start("central", 3, "");
+    let load = Load::on(group.places());
+    load.serves(&group.ids);
+    group.order("pause 3");
+    load.serves(&[1, 2]);
+    let suspects = |id: u32| {
+        let suspected = |status: conclave_live::control::Status| {
+            status.peers.iter().any(|(peer, status)| peer.0 == 3 && status.suspected)
+        };
+        status(&group.place(id)).is_some_and(suspected)
+    };
+    until("it is suspected", || suspects(1) && suspects(2));
+    group.order("resume 3");
+    load.finds_one_group(&group.places());
+    let resource = load.end();
+    judge(&group.stop());
+    resource.never_went_back();
+}

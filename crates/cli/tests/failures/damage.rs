@@ -9,6 +9,11 @@ fn damage(file: &str) {
     let group = Group::start("majority", 3, "--set mode=view");
     let load = Load::on(group.places());
     load.serves(&group.ids);
+    // Votes are saved when there is something to vote on.
+    group.order("kill 3");
+    load.serves(&[1, 2]);
+    group.order("restart 3");
+    load.serves(&group.ids);
     group.order("kill 2");
     let path = group.place(2).1.join(file);
     let sound = std::fs::read(&path).expect("it was written");

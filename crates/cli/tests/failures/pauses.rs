@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use crate::group::Group;
-use crate::judge::judge;
+use crate::judge::{judge, play};
 use crate::load::{Holder, Load, status};
 use crate::until;
 
 /// The holder is stopped while inside: it is suspected, another gets in, and when it wakes it is out.
-fn pause_the_holder(algorithm: &str, words: &str, may_overlap: bool) {
+fn pause_the_holder(algorithm: &str, words: &str) -> Group {
     const ASLEEP: u32 = 2;
     let group = Group::start(algorithm, 4, words);
     let load = Load::on(group.places());
@@ -24,27 +24,28 @@ fn pause_the_holder(algorithm: &str, words: &str, may_overlap: bool) {
     drop(holder);
     load.finds_one_group(&group.places());
     let resource = load.end();
-    let judged = judge(&group.stop());
     resource.never_went_back();
-    // What the algorithm promises is judged by its record: there the lease has run out before anybody else is in. The
-    // client of a process that stands still hears of nothing, so here two have met in any case.
-    assert_eq!(judged.is_misled, may_overlap);
     assert!(resource.refused() > 0);
+    group
 }
 
 #[test]
 fn a_holder_that_was_stopped_has_lost_the_lock_when_it_wakes() {
-    pause_the_holder("ricart-agrawala", "", true);
+    assert!(judge(&pause_the_holder("ricart-agrawala", "").stop()).is_misled);
 }
 
 #[test]
 fn a_token_that_was_stopped_with_its_holder_no_longer_counts() {
-    pause_the_holder("suzuki-kasami", "", true);
+    assert!(judge(&pause_the_holder("suzuki-kasami", "").stop()).is_misled);
 }
 
+/// The lease is over before anybody else is in; but who stands still cannot look at a clock, and its client and its record
+/// show it inside until it wakes. Here, too, the fence has to do.
 #[test]
 fn a_lease_runs_out_while_its_holder_is_stopped() {
-    pause_the_holder("majority", "--set mode=view", false);
+    let played = play(&pause_the_holder("majority", "--set mode=view").stop());
+    let broken: Vec<_> = played.violation.iter().map(|violation| violation.property).collect();
+    assert_eq!(broken, ["ME1"]);
 }
 
 /// Whoever sleeps outside is left out, and taken in again.

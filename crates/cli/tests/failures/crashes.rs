@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use conclave_algorithms::registry;
 use conclave_algorithms::{About, Family};
 
-use crate::group::Group;
+use crate::group::{Group, Place};
 use crate::judge::judge;
-use crate::load::{Holder, Load, Waiter};
+use crate::load::{Holder, Load, Waiter, suspect};
 
 const N: u32 = 4;
 
@@ -61,7 +61,11 @@ fn kill(group: &Group, load: &Load, victim: Victim) -> Duration {
             Instant::now()
         }
     };
-    load.serves(&group.but(victim.id()));
+    let living = group.but(victim.id());
+    // Some go on until they notice; all have to go on when they do.
+    let places: Vec<Place> = living.iter().map(|id| group.place(*id)).collect();
+    suspect(&places, &[victim.id()]);
+    load.serves(&living);
     load.resource.outage(killed)
 }
 
@@ -77,6 +81,11 @@ fn endure(algorithm: &str, victims: &[Victim]) {
         let (outage, back) = (outage.as_millis(), back.as_millis());
         println!("{algorithm:<22} {:<10} {outage:>6} ms {back:>6} ms", format!("{victim:?}"));
     }
+    conclude(algorithm, &group, load);
+}
+
+/// Nobody met anybody, and what was written down keeps the promises.
+fn conclude(algorithm: &str, group: &Group, load: Load) {
     let resource = load.end();
     let judged = judge(&group.stop());
     resource.never_went_back();
@@ -85,6 +94,37 @@ fn endure(algorithm: &str, victims: &[Victim]) {
     } else {
         resource.one_at_a_time();
     }
+}
+
+/// Who was inside is back before anybody has noticed that it was gone, and has forgotten that it was inside.
+fn restart_at_once(algorithm: &str) {
+    let group = Group::start(algorithm, N, "--suspect-after 20s");
+    let load = Load::on(group.places());
+    for id in [N, 2] {
+        load.serves(&group.ids);
+        let holder = Holder::new(&load, &group.place(id), "backup");
+        group.order(&format!("kill {id}"));
+        drop(holder);
+        group.order(&format!("restart {id}"));
+        let back = load.serves(&group.ids).as_millis();
+        println!("{algorithm:<22} {:<10} {:>9} {back:>6} ms", "at once", "");
+    }
+    conclude(algorithm, &group, load);
+}
+
+#[test]
+fn a_coordinator_that_is_back_at_once_goes_on() {
+    restart_at_once("central");
+}
+
+#[test]
+fn permissions_of_who_is_back_at_once_are_given_again() {
+    restart_at_once("ricart-agrawala");
+}
+
+#[test]
+fn a_token_that_died_with_who_is_back_at_once_is_made_again() {
+    restart_at_once("suzuki-kasami");
 }
 
 /// All victims, or in an ordinary run only one.

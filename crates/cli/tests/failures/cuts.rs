@@ -4,11 +4,15 @@ use std::time::Instant;
 
 use crate::group::{Group, Place};
 use crate::judge::judge;
-use crate::load::Load;
+use crate::load::{Load, suspect};
 
 /// The two sides, for groups of five.
 pub const FEW: [u32; 2] = [1, 2];
 pub const MANY: [u32; 3] = [3, 4, 5];
+
+fn sides(places: &[Place]) -> (Vec<Place>, Vec<Place>) {
+    places.iter().cloned().partition(|(id, _)| FEW.contains(id))
+}
 
 /// Parts two sides and joins them again, and sees that both are served: the fence protects the resource.
 pub fn both_go_on(places: &[Place], cut: impl FnOnce(), heal: impl FnOnce()) {
@@ -18,6 +22,9 @@ pub fn both_go_on(places: &[Place], cut: impl FnOnce(), heal: impl FnOnce()) {
     let parted = Instant::now();
     cut();
     // Each side takes the other for dead, and then serves its own.
+    let (few, many) = sides(places);
+    suspect(&few, &MANY);
+    suspect(&many, &FEW);
     load.serves(&all);
     println!("{:<22} {:<10} {:>6} ms", "both sides", "cut", load.resource.outage(parted).as_millis());
     let healing = Instant::now();
@@ -34,8 +41,9 @@ pub fn the_few_stand_still(places: &[Place], cut: impl FnOnce(), heal: impl FnOn
     load.serves(&all);
     let parted = Instant::now();
     cut();
-    // The first entries may still be of the old group.
-    load.serves(&MANY);
+    let (few, many) = sides(places);
+    suspect(&few, &MANY);
+    suspect(&many, &FEW);
     load.serves(&MANY);
     let settled = Instant::now();
     println!("{:<22} {:<10} {:>6} ms", "the many", "cut", load.resource.outage(parted).as_millis());

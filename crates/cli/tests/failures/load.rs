@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use conclave_algorithms::Name;
 use conclave_algorithms::mutex::Fence;
+use conclave_core::NodeId;
 use conclave_live::control::{Answer, Ask, Control, Status};
 use conclave_live::desk::{Wish, Word};
 
@@ -43,6 +44,16 @@ pub fn status(place: &Place) -> Option<Status> {
 pub fn trusts_all(place: &Place) -> bool {
     let sound = |status: Status| status.peers.values().all(|peer| peer.connected && !peer.suspected);
     status(place).is_some_and(sound)
+}
+
+/// Waits until each of these processes believes all of those dead.
+#[track_caller]
+pub fn suspect(places: &[Place], suspects: &[u32]) {
+    let suspects_all = |status: Status| {
+        let is_suspected = |peer: &NodeId| status.peers.get(peer).is_some_and(|peer| peer.suspected);
+        suspects.iter().all(|id| is_suspected(&NodeId(*id)))
+    };
+    until("they are suspected", || places.iter().all(|place| status(place).is_some_and(suspects_all)));
 }
 
 /// Locks a name through a process, and gives it back at once.

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use crate::group::Group;
 use crate::judge::{judge, play};
-use crate::load::{Holder, Load, status};
-use crate::until;
+use crate::load::{Holder, Load, suspect};
 
 /// The holder is stopped while inside: it is suspected, another gets in, and when it wakes it is out.
 fn pause_the_holder(algorithm: &str, words: &str) -> Group {
@@ -55,14 +54,8 @@ fn a_leader_that_was_stopped_takes_part_again() {
     let load = Load::on(group.places());
     load.serves(&group.ids);
     group.order("pause 3");
+    suspect(&[group.place(1), group.place(2)], &[3]);
     load.serves(&[1, 2]);
-    let suspects = |id: u32| {
-        let suspected = |status: conclave_live::control::Status| {
-            status.peers.iter().any(|(peer, status)| peer.0 == 3 && status.suspected)
-        };
-        status(&group.place(id)).is_some_and(suspected)
-    };
-    until("it is suspected", || suspects(1) && suspects(2));
     group.order("resume 3");
     load.finds_one_group(&group.places());
     let resource = load.end();

@@ -19,6 +19,7 @@ mod pauses;
 mod proxies;
 mod resource;
 mod total;
+mod traces;
 
 use std::time::{Duration, Instant};
 

@@ -290,9 +290,8 @@ impl Cluster {
             for process in group {
                 let peers = peers.clone();
                 let ask = if is_cut { Ask::Cut(peers) } else { Ask::Heal(peers) };
-                match self.connect(*process)?.call(&ask)? {
-                    Answer::Wrong(why) => return Err(ClusterError::Refused(why)),
-                    _ => {}
+                if let Answer::Wrong(why) = self.connect(*process)?.call(&ask)? {
+                    return Err(ClusterError::Refused(why));
                 }
             }
         }

@@ -290,7 +290,7 @@ impl<A: election::Election> Desk<A> for Leaders {
 
     fn told(&mut self, event: election::Event, out: &mut Vec<Deed<A>>) {
         let election::Event::Elected { leaders, term } = event;
-        self.leaders = leaders.iter().copied().collect();
+        self.leaders = leaders.clone();
         self.term = term;
         self.served += 1;
         for client in self.curious.drain(..) {

@@ -29,12 +29,9 @@ const GRACE: Duration = Duration::from_secs(2);
 pub fn run(cluster: &Cluster, args: &LockArgs) -> Result<Verdict, Failure> {
     let (via, mut control) = through(cluster, args.via)?;
     control.ask(&Ask::Wish(Wish::Lock { name: args.name.clone() })).map_err(Failure::new)?;
-    let fence = match granted(&mut control, args.wait)? {
-        Some(fence) => fence,
-        None => {
-            output::notice("note:", &format!("{} was not granted in time", args.name));
-            return Ok(Verdict::Failed);
-        }
+    let Some(fence) = granted(&mut control, args.wait)? else {
+        output::notice("note:", &format!("{} was not granted in time", args.name));
+        return Ok(Verdict::Failed);
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("the command cannot be watched: {error}")))?;

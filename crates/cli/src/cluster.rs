@@ -101,9 +101,10 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
     if members.len() > 64 {
         return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
     }
+    let is_named = name.is_some();
     let name = name.map_or_else(|| free_name(&home(), &args.algo), |name| Ok(name.to_owned()))?;
     if args.detach {
-        return detach(&name);
+        return detach(&name, is_named);
     }
     let program = std::env::current_exe().map_err(|error| Failure::new(format!("where am I? {error}")))?;
     let plan = Plan {
@@ -127,7 +128,7 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
 }
 
 /// Starts the same in the background, and waits until it is up.
-fn detach(name: &str) -> Result<Verdict, Failure> {
+fn detach(name: &str, is_named: bool) -> Result<Verdict, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("it cannot be started: {error}"));
     // Its log must not overwrite that of one that runs, or be written anywhere else.
     match Cluster::find(&home(), Some(name)) {
@@ -139,7 +140,9 @@ fn detach(name: &str) -> Result<Verdict, Failure> {
     std::fs::create_dir_all(home()).map_err(failed)?;
     let out = std::fs::File::create(&log).map_err(failed)?;
     let mut words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
-    words.extend(["--cluster".into(), name.into()]);
+    if !is_named {
+        words.extend(["--cluster".into(), name.into()]);
+    }
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = std::process::Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(out.try_clone().map_err(failed)?).stderr(out);

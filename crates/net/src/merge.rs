@@ -7,6 +7,9 @@
 //!   The crash stands right after the last record of the life, and before the suspicion that rests on it.
 //! - *Losses.* A message that never arrived is left as it is, on its way, unless a later one of the same channel arrived:
 //!   then it was lost, and that stands before the later arrival.
+//! - *The end.* The records of a group that still runs are read one after the other, so a later one may tell of what an
+//!   earlier one did not hold yet. Each ends before the first step that rests on something that was not read. A last
+//!   record that is missing looks the same.
 //! - *Locks* with names become numbers, in an order that keeps that of the names.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -198,6 +201,11 @@ impl History {
                 _ => self.steps.push(Step { lines: vec![line] }),
             }
         }
+    }
+
+    /// Whether there is a record of it at all.
+    pub fn is_recorded(&self) -> bool {
+        self.life > 0
     }
 
     /// The life that was read last is over.

@@ -22,6 +22,16 @@ pub(crate) struct Weaver {
     ended: BTreeSet<(NodeId, u32)>,
     /// Lives that end at some point.
     mortal: BTreeSet<(NodeId, u32)>,
+    /// How far the record of each process was read, if there is one.
+    reaches: BTreeMap<NodeId, Reach>,
+}
+
+/// How far the record of a process was read.
+struct Reach {
+    /// Its own count of events.
+    events: u64,
+    /// The last life that had begun.
+    life: u32,
 }
 
 /// The messages from one process to another.
@@ -43,11 +53,13 @@ impl Weaver {
             channels: BTreeMap::new(),
             ended: BTreeSet::new(),
             mortal: BTreeSet::new(),
+            reaches: BTreeMap::new(),
             histories,
         };
         for (place, history) in weaver.histories.iter().enumerate() {
-            let mut life = 1;
+            let (mut life, mut events) = (1, 0);
             for line in history.steps.iter().flat_map(|step| &step.lines) {
+                events = events.max(own_count(&line.record, place));
                 match &line.record.what {
                     What::Send(_) => {
                         weaver.sends.insert((history.process, own_count(&line.record, place)), None);
@@ -58,6 +70,9 @@ impl Weaver {
                     }
                     _ => {}
                 }
+            }
+            if history.is_recorded() {
+                weaver.reaches.insert(history.process, Reach { events, life });
             }
         }
         weaver
@@ -88,7 +103,7 @@ impl Weaver {
                 best = Some(candidate);
             }
         }
-        if is_left && best.is_none() {
+        if is_left && best.is_none() && !self.is_at_the_end() {
             return Err(MergeError::Circle);
         }
         Ok(best.map(|(_, _, place)| place))
@@ -99,13 +114,36 @@ impl Weaver {
         match step.what() {
             What::Deliver(carried) => {
                 let send = step.first().sent.and_then(|sent| self.sends.get(&(carried.from, sent)));
-                let send = send.ok_or(MergeError::NeverSent { process, from: carried.from })?;
-                Ok(send.is_some())
+                match send {
+                    Some(send) => Ok(send.is_some()),
+                    None if self.is_unread(step) => Ok(false),
+                    None => Err(MergeError::NeverSent { process, from: carried.from }),
+                }
             }
             What::Suspect { peer, life } | What::Trust { peer, life } => {
                 Ok(self.present.get(peer).is_none_or(|present| life.unwrap_or(1) <= *present))
             }
             _ => Ok(true),
+        }
+    }
+
+    /// Whether what is left rests on something that was not read.
+    fn is_at_the_end(&self) -> bool {
+        let next = self.histories.iter().zip(&self.done);
+        next.filter_map(|(history, done)| history.steps.get(*done)).any(|step| self.is_unread(step))
+    }
+
+    /// Whether a step rests on what its maker had not written down yet when its record was read.
+    fn is_unread(&self, step: &Step) -> bool {
+        match step.what() {
+            What::Deliver(carried) => {
+                let reach = self.reaches.get(&carried.from);
+                step.first().sent.zip(reach).is_some_and(|(sent, reach)| sent > reach.events)
+            }
+            What::Suspect { peer, life } | What::Trust { peer, life } => {
+                self.reaches.get(peer).is_some_and(|reach| life.unwrap_or(1) > reach.life)
+            }
+            _ => false,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Scripts are played here, and failing runs are made shorter here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_algorithms::family::{EventOf, Family, MessageOf, timer_word};
 use conclave_algorithms::{Ending, Judge};
@@ -65,6 +65,8 @@ struct Hand<F: Family> {
     fifo: bool,
     channels: BTreeMap<(usize, usize), Channel>,
     timers: Vec<Vec<TimerOf<F>>>,
+    /// Who is down.
+    down: BTreeSet<usize>,
     /// The number of the message that is being copied.
     copying: Option<u64>,
     /// Who has just left.
@@ -85,6 +87,8 @@ struct Waiting {
     nth: u64,
     slot: u32,
     serial: u64,
+    /// Whether its receiver was down when it was sent.
+    waits_for_life: bool,
 }
 
 impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
@@ -99,6 +103,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
                 fifo,
                 channels: BTreeMap::new(),
                 timers: (0..n).map(|_| Vec::new()).collect(),
+                down: BTreeSet::new(),
                 copying: None,
                 left: Vec::new(),
             },
@@ -190,6 +195,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             Command::Crash(process) => {
                 let index = self.up(*process)?;
                 self.hand.timers[index].clear();
+                self.hand.down.insert(index);
                 self.world.crash(index, &mut self.watch);
                 Ok(())
             }
@@ -197,6 +203,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
                 let index = self.find(*process)?;
                 match self.world.presence(index) {
                     Presence::Down => {
+                        self.hand.down.remove(&index);
                         self.world.restart(index, !amnesia, &mut self.hand, &mut self.watch);
                         Ok(())
                     }
@@ -268,7 +275,11 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
         }
         match what {
             Carry::Deliver => {
-                let slot = channel.waiting.remove(place).slot;
+                let Waiting { slot, waits_for_life, .. } = channel.waiting.remove(place);
+                // A sender that has not met any life of the receiver yet has its messages wait for one.
+                if waits_for_life {
+                    self.world.readdress(slot);
+                }
                 self.world.deliver(slot, &mut self.hand, &mut self.watch);
             }
             Carry::Drop => {
@@ -428,7 +439,9 @@ impl<F: Family> Host<F::Protocol> for Hand<F> {
             channel.sent
         });
         let place = channel.waiting.partition_point(|waiting| waiting.nth <= nth);
-        channel.waiting.insert(place, Waiting { nth, slot: transit.slot, serial: transit.serial });
+        let waits_for_life = self.down.contains(&transit.to.index());
+        let waiting = Waiting { nth, slot: transit.slot, serial: transit.serial, waits_for_life };
+        channel.waiting.insert(place, waiting);
     }
 
     fn arm(&mut self, _at: &Moment, process: Process, timer: TimerOf<F>, _after: After) {

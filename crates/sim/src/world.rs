@@ -220,6 +220,12 @@ impl<P: Protocol> World<P> {
         wanted.min_by_key(|((head, _), _)| head.serial).map(|(_, slot)| slot)
     }
 
+    /// A message is meant for the life that its receiver is in now.
+    pub fn readdress(&mut self, slot: u32) {
+        let head = &mut self.post.letters[slot as usize].0;
+        head.life = self.cells[head.to.index()].life;
+    }
+
     /// Loses a message.
     pub fn lose(&mut self, slot: u32, watch: &mut impl Observer<P>) {
         let (head, message) = self.post.take(slot);

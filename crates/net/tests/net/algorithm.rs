@@ -187,6 +187,49 @@ async fn a_crash_is_found_in_the_records() {
     assert!(merge(&run.files()).unwrap_err().to_string().contains("record-1.jsonl"));
 }
 
+/// Whoever reads the records of a group that still runs has more of one process than of another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_are_cut_to_what_was_read_of_all() {
+    let mut run = Recorded::new();
+    let mut nodes = Vec::new();
+    for id in 1..=3 {
+        nodes.push(run.start::<Locking<Ra>>(id, settings()).await);
+    }
+    for round in 0..9 {
+        enter(&mut nodes[round % 3]).await;
+    }
+    let (third, _) = nodes.pop().unwrap();
+    third.kill().await.unwrap();
+    let again = run.start::<Locking<Ra>>(3, settings()).await;
+    for (node, _) in &nodes {
+        crate::group::until("it is back", || {
+            node.status().peers.values().all(|peer| peer.connected_to && !peer.suspected)
+        })
+        .await;
+    }
+    nodes.push(again);
+    for (node, _events) in nodes {
+        node.kill().await.unwrap();
+    }
+    let whole = merge(&run.files()).unwrap();
+    let ended = run.group.config(3).data.join(file_name(Incarnation(1)));
+    for path in run.files().into_iter().filter(|path| *path != ended) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        // A step is written in one piece; what it did names it as the cause.
+        let is_step = |count: &usize| !lines[*count].contains("\"cause\":");
+        for count in (1..lines.len()).filter(is_step) {
+            std::fs::write(&path, lines[..count].concat()).unwrap();
+            let trace = merge(&run.files()).unwrap();
+            assert!(trace.records.len() < whole.records.len());
+            play_again(&trace);
+        }
+        std::fs::write(&path, text).unwrap();
+    }
+    std::fs::remove_file(run.group.config(1).data.join(file_name(Incarnation(1)))).unwrap();
+    assert!(merge(&run.files()).unwrap_err().to_string().contains("is a record missing?"));
+}
+
 async fn enter(member: &mut (Node<Ra>, Events<Ra>)) {
     member.0.request(Request::Acquire).await.unwrap();
     let event = timeout(PATIENCE, member.1.recv()).await.unwrap().unwrap();

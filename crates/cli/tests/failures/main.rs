@@ -1,0 +1,37 @@
+//! Live clusters under failure: real processes that are killed, stopped, cut off and damaged while clients use them.
+//!
+//! Every test has a *load*: clients of each process that lock one of two names again and again, and write to a resource that
+//! compares fences. Afterwards the resource has never gone back, everybody is served again, and what the processes wrote
+//! down keeps the promises of their algorithm.
+//!
+//! `CONCLAVE_SOAK=1` kills every kind of victim under every algorithm; otherwise most get one of them. With `CONCLAVE_CI`
+//! set, a test that cannot run here fails instead of saying so.
+
+mod crashes;
+mod cuts;
+mod damage;
+mod group;
+mod judge;
+mod load;
+mod namespaces;
+mod nodes;
+mod pauses;
+mod proxies;
+mod resource;
+mod total;
+mod traces;
+
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes that is going to happen, on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Waits until something is the case.
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never came about that {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -22,7 +22,7 @@ pub const TEST: &[Step] = &[
     Step {
         name: "digests, optimised",
         run: || {
-            cargo("test --locked --release --package conclave-sim --test determinism")
+            cargo("test --locked --profile optimised --package conclave-sim --test determinism")
                 .env_remove(UPDATE)
                 .run()
         },
@@ -31,7 +31,9 @@ pub const TEST: &[Step] = &[
     Step {
         name: "the table of what was verified, optimised",
         run: || {
-            cargo("test --locked --release --package conclave-check --test verified").env_remove(UPDATE).run()
+            cargo("test --locked --profile optimised --package conclave-check --test verified")
+                .env_remove(UPDATE)
+                .run()
         },
     },
     Step {
@@ -46,13 +48,17 @@ pub const SOAK: &[Step] = &[
     Step {
         name: "the long searches of the table",
         run: || {
-            cargo("test --locked --release --package conclave-check --test verified").env(SOAKING, "1").run()
+            cargo("test --locked --profile optimised --package conclave-check --test verified")
+                .env(SOAKING, "1")
+                .run()
         },
     },
     Step {
         name: "the second opinion, to the end",
         run: || {
-            cargo("test --locked --release --package conclave-check --test oracle").env(SOAKING, "1").run()
+            cargo("test --locked --profile optimised --package conclave-check --test oracle")
+                .env(SOAKING, "1")
+                .run()
         },
     },
 ];
@@ -74,7 +80,9 @@ pub const FIX: &[Step] = &[
     },
     Step {
         name: "the table of what was verified",
-        run: || cargo("test --release --package conclave-check --test verified").env(UPDATE, "1").run(),
+        run: || {
+            cargo("test --profile optimised --package conclave-check --test verified").env(UPDATE, "1").run()
+        },
     },
 ];
 

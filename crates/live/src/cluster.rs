@@ -717,7 +717,10 @@ fn write_configs(dir: &Path, plan: &Plan, processes: &[Member]) -> Result<(), Cl
 
 /// Ports that nobody uses now, and that the system gives to nobody who does not ask for them: a process that comes back
 /// must find its own.
-fn free_ports(count: usize) -> Result<Vec<u16>, ClusterError> {
+///
+/// # Errors
+/// If there are not so many.
+pub fn free_ports(count: usize) -> Result<Vec<u16>, ClusterError> {
     const RANGE: u32 = 12_000;
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
     let start = (seed / 1_000).wrapping_add(std::process::id().wrapping_mul(97));

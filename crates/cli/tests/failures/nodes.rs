@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -119,10 +119,8 @@ pub fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_conclave"))
 }
 
-/// Addresses on this machine that nobody has now.
+/// Addresses on this machine that nobody has now, and that nobody is given who asks for just any port.
 pub fn free_addresses(count: usize) -> Vec<SocketAddr> {
-    let listen = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are ports");
-    // All at once, so that they differ.
-    let listeners: Vec<TcpListener> = (0..count).map(listen).collect();
-    listeners.iter().map(|listener| listener.local_addr().expect("it has an address")).collect()
+    let ports = conclave_live::cluster::free_ports(count).expect("there are ports");
+    ports.into_iter().map(|port| (Ipv4Addr::LOCALHOST, port).into()).collect()
 }

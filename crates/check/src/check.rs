@@ -362,8 +362,10 @@ fn endless<F: Subject>(search: &Search<F>) -> Option<(&'static str, String, Lass
 /// Searches with commuting steps left out, again whenever somebody turns out to send to whom nobody knew it sends.
 fn reduced<F: Subject>(model: &Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search<F> {
     let mut reduction = Reduction::default();
+    let started = Instant::now();
     loop {
         let mut search = Search::new(model.clone(), options.threads, false, Some(reduction));
+        search.started = started;
         search.run(&options.limits, watch);
         let is_surprised = search.is_surprised;
         if !is_surprised {

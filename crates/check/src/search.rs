@@ -152,7 +152,8 @@ pub struct Search<F: Subject> {
     pub depth: u32,
     pub violation: Option<Violation>,
     pub stopped: Option<Stopped>,
-    started: Instant,
+    /// When it began, or the search that it begins anew.
+    pub started: Instant,
     next: usize,
     /// Where the present level ends.
     level_ends: usize,

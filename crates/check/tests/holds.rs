@@ -159,6 +159,19 @@ fn overtaking_is_measured_over_all_schedules() {
     }
 }
 
+/// A reduced search that has learnt something too late begins anew, but its time does not.
+#[test]
+fn time_goes_on_when_a_reduced_search_begins_anew() {
+    let mut seen = Vec::new();
+    let options = Options { liveness: false, reduce: true, ..times(1) };
+    check(&Setup::numbered("ricart-agrawala", 3), &options, &mut |progress| {
+        seen.push((progress.states, progress.elapsed));
+    })
+    .expect("it can be searched");
+    assert!(seen.windows(2).any(|pair| pair[1].0 < pair[0].0), "it did not begin anew");
+    assert!(seen.is_sorted_by_key(|(_, elapsed)| *elapsed), "{seen:?}");
+}
+
 /// A search that may not use more memory says so, and is not complete.
 #[test]
 fn the_limit_of_memory_ends_a_search_honestly() {

@@ -1,0 +1,47 @@
+//! The lock and leader service as a pure state machine: batches of commands in, replies and notices out.
+//!
+//! There is no clock, no randomness and no I/O in it, and nothing whose order depends on chance: replicas that apply the
+//! same batches are equal. Time enters with the batches, stamped by the leader that proposed them.
+//!
+//! ```
+//! use conclave_service::{
+//!     Acquire, Act, Batch, Command, Mode, Outcome, Owner, Patience, Purpose, Reply, RequestId, SessionId, State, Token,
+//!     Told, Want,
+//! };
+//!
+//! let ask = |request, act| Command { session: SessionId(7), request: RequestId(request), acked: RequestId(request), act };
+//! let open = Act::Open { ttl_ms: 3000, owner: Owner::default(), ends_with_connection: false, life: 42 };
+//! let lock = Act::Acquire(Acquire {
+//!     wants: vec![Want { name: "nightly-backup".into(), mode: Mode::Exclusive }],
+//!     patience: Patience::Forever,
+//!     priority: 0,
+//!     reentrant: false,
+//!     strand: 0,
+//!     purpose: Purpose::Lock,
+//!     lock_delay_ms: 0,
+//! });
+//!
+//! let (mut state, mut out) = (State::default(), Outcome::default());
+//! state.apply(&Batch { now: 0, commands: vec![ask(1, open), ask(2, lock)] }, &mut out);
+//! assert_eq!(out.messages[1].told, Told::Reply(RequestId(2), Reply::Granted { token: Token(1), depth: 1 }));
+//!
+//! // Nothing is heard of the client for its time to live: the lock is free again.
+//! state.apply(&Batch { now: 3000, commands: vec![] }, &mut out);
+//! assert_eq!(state.totals().held, 0);
+//! ```
+
+pub mod command;
+pub mod limits;
+pub mod reply;
+pub mod state;
+pub mod view;
+
+pub use command::{
+    Acquire, Act, Batch, Command, Millis, Mode, Name, Owner, Patience, Purpose, RequestId, SessionId, Token,
+    Want,
+};
+pub use reply::{Failure, Held, Leader, LeaderChange, Message, Notice, Outcome, Reply, Told, Wait};
+#[cfg(feature = "faults")]
+pub use state::Fault;
+pub use state::State;
+pub use view::{HolderView, NameView, PastView, SessionView, Standing, Summary, Totals, WaiterView};

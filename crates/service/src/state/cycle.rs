@@ -1,0 +1,299 @@
+//! Deadlocks: who would wait for whom in the end.
+//!
+//! The nodes are requests that wait. One waits for those before it in its queues, and for whoever holds one of its names
+//! in a mode that does not go with its own; a holder gives a name back only when what its strand asked for *since* has
+//! been granted, so the edge leads to these requests. (What the strand had asked for before the grant, it asked for at the
+//! same time: it has no need of the one to go on with the other.)
+//!
+//! Only a new request can close a cycle. A grant, a release, the end of a session or a weaker mode take edges away: all
+//! who stood behind a request that is granted waited for it already, and its strand has asked for nothing since. So one
+//! search when a request is queued is enough, through the new request itself, and it takes along those whom it
+//! overtakes by its priority, because they stand behind it by then.
+//!
+//! One who waits for permits waits for enough of them rather than for every holder. A cycle that contains such a wait
+//! is a deadlock only if the holders outside it cannot help; then the requests that could still be granted are crossed
+//! out one by one, and what is left is stuck.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+
+use super::State;
+use super::grant::{Grant, Waiting};
+use super::names::{Arrival, NameKey, Rank, permits_of};
+use crate::command::{Mode, SessionId, Token};
+use crate::limits::MAX_STEPS_TOLD;
+use crate::reply::Wait;
+
+/// How many requests the short look counts before the long one is worth its while.
+const SHORT_LOOK: usize = 64;
+
+/// Why one request waits for another.
+#[derive(Clone, Copy)]
+struct Reason {
+    waits: Arrival,
+    name: NameKey,
+    behind: SessionId,
+    holds: bool,
+}
+
+/// What has been seen of a name: the queue up to a rank, and the holders.
+#[derive(Default)]
+struct Seen {
+    queue: Option<Rank>,
+    holders: bool,
+}
+
+/// A walk along the edges from a request, in order of distance.
+#[derive(Default)]
+struct Walk {
+    reached: BTreeMap<Arrival, Reason>,
+    frontier: VecDeque<Arrival>,
+    names: BTreeMap<NameKey, Seen>,
+    /// Some request on the way waits for enough of many holders.
+    has_choice: bool,
+}
+
+/// Requests of which none can be granted before another of them, as far as is known; the same by name.
+#[derive(Default)]
+struct Stuck {
+    waits: BTreeSet<Arrival>,
+    queues: BTreeMap<NameKey, BTreeSet<Rank>>,
+}
+
+impl Stuck {
+    fn insert(&mut self, wait: &Waiting) {
+        self.waits.insert(wait.rank.arrival);
+        for (key, _) in &wait.wants {
+            self.queues.entry(*key).or_default().insert(wait.rank);
+        }
+    }
+
+    fn remove(&mut self, wait: &Waiting) {
+        self.waits.remove(&wait.rank.arrival);
+        for (key, _) in &wait.wants {
+            self.queues.entry(*key).or_default().remove(&wait.rank);
+        }
+    }
+}
+
+impl Walk {
+    fn reach(&mut self, arrival: Arrival, reason: Reason) {
+        if let Entry::Vacant(vacant) = self.reached.entry(arrival) {
+            vacant.insert(reason);
+            self.frontier.push_back(arrival);
+        }
+    }
+}
+
+impl State {
+    /// The cycle that a request closes by waiting, told from the request on; it stands in its queues already.
+    pub(super) fn cycle_through(&self, arrival: Arrival) -> Option<Vec<Wait>> {
+        let start = self.waits.get(&arrival)?;
+        if !self.may_close_cycle(start) {
+            return None;
+        }
+        let mut walk = self.walk_from(arrival, None);
+        if !walk.reached.contains_key(&arrival) {
+            return None;
+        }
+        if walk.has_choice {
+            let stuck = self.stuck_among(walk.reached.keys());
+            if !stuck.waits.contains(&arrival) {
+                return None;
+            }
+            walk = self.walk_from(arrival, Some(&stuck.waits));
+        }
+        Some(self.tell_cycle(&walk, arrival))
+    }
+
+    /// The short cycle of two who hold a name and both want more of it.
+    pub(super) fn cycle_of_conversions(&self, second: &Waiting, first: Arrival) -> Vec<Wait> {
+        let Some(first) = self.waits.get(&first) else { return Vec::new() };
+        let name = second.wants[0].0;
+        vec![
+            self.tell(second.session, name, first.session, false),
+            self.tell(first.session, name, second.session, true),
+        ]
+    }
+
+    /// A short look the other way: whether it can be that a request waits for itself, since somebody waits for it, and
+    /// for that one somebody else, and so on. Most requests end here, however long the queue that they join.
+    fn may_close_cycle(&self, start: &Waiting) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut frontier = vec![start];
+        while let Some(wait) = frontier.pop() {
+            for arrival in self.waiters_for(wait) {
+                if arrival == start.rank.arrival || seen.len() == SHORT_LOOK {
+                    return true;
+                }
+                if seen.insert(arrival) {
+                    frontier.extend(self.waits.get(&arrival));
+                }
+            }
+        }
+        false
+    }
+
+    /// All who may wait for a request: those behind it, and those in the queues of what its strand holds.
+    fn waiters_for(&self, wait: &Waiting) -> impl Iterator<Item = Arrival> {
+        let (rank, strand) = (wait.rank, wait.strand);
+        let behind = (Bound::Excluded(rank), Bound::Unbounded);
+        let behind = wait.wants.iter().flat_map(move |(key, _)| self.names[*key].queue.range(behind));
+        let session = self.sessions.get(&wait.session).into_iter();
+        let held = session
+            .flat_map(move |session| session.held.range((strand, Token(0))..=(strand, Token(u64::MAX))));
+        let grants = held
+            .filter_map(|(_, token)| self.grants.get(token))
+            .filter(move |grant| grant.after < rank.arrival);
+        let blocked = grants.flat_map(|grant| &grant.names).flat_map(|key| &self.names[*key].queue);
+        behind.chain(blocked).map(|rank| rank.arrival)
+    }
+
+    /// Follows all edges from a request, only to requests of a set if one is given. Without a choice on the way, it
+    /// stops as soon as it is back.
+    fn walk_from(&self, start: Arrival, within: Option<&BTreeSet<Arrival>>) -> Walk {
+        let mut walk = Walk::default();
+        walk.frontier.push_back(start);
+        while let Some(arrival) = walk.frontier.pop_front() {
+            if let Some(wait) = self.waits.get(&arrival) {
+                for (key, mode) in &wait.wants {
+                    self.follow_holders(&mut walk, wait, (*key, *mode), within);
+                    self.follow_queue(&mut walk, wait, *key, within);
+                }
+            }
+            if walk.reached.contains_key(&start) && (!walk.has_choice || within.is_some()) {
+                break;
+            }
+        }
+        walk
+    }
+
+    fn follow_holders(
+        &self,
+        walk: &mut Walk,
+        wait: &Waiting,
+        (key, mode): (NameKey, Mode),
+        within: Option<&BTreeSet<Arrival>>,
+    ) {
+        let entry = &self.names[key];
+        let seen = walk.names.entry(key).or_default();
+        if seen.holders || !entry.conflicts(mode, wait.converts) {
+            return;
+        }
+        // One who converts is not in its own way, but it may be in the way of others.
+        seen.holders = wait.converts.is_none();
+        walk.has_choice |= matches!(mode, Mode::Permits { .. });
+        for token in entry.holders.keys().filter(|token| Some(**token) != wait.converts) {
+            let Some(grant) = self.grants.get(token) else { continue };
+            let (waits, behind) = (wait.rank.arrival, grant.session);
+            for arrival in self.needs_of(grant) {
+                if within.is_none_or(|set| set.contains(&arrival)) {
+                    walk.reach(arrival, Reason { waits, name: key, behind, holds: true });
+                }
+            }
+        }
+    }
+
+    fn follow_queue(
+        &self,
+        walk: &mut Walk,
+        wait: &Waiting,
+        key: NameKey,
+        within: Option<&BTreeSet<Arrival>>,
+    ) {
+        let seen = walk.names.entry(key).or_default();
+        let queue = &self.names[key].queue;
+        let ahead = match seen.queue {
+            Some(rank) if rank >= wait.rank => return,
+            Some(rank) => queue.range(rank..wait.rank),
+            None => queue.range(..wait.rank),
+        };
+        seen.queue = Some(wait.rank);
+        for rank in ahead {
+            let Some(other) = self.waits.get(&rank.arrival) else { continue };
+            if within.is_none_or(|set| set.contains(&rank.arrival)) {
+                let (waits, behind) = (wait.rank.arrival, other.session);
+                walk.reach(rank.arrival, Reason { waits, name: key, behind, holds: false });
+            }
+        }
+    }
+
+    /// What the strand of a grant has asked for since, and must get before it goes on.
+    pub(super) fn needs_of(&self, grant: &Grant) -> impl Iterator<Item = Arrival> {
+        let since = (grant.strand, Arrival(grant.after.0 + 1));
+        let forever = (grant.strand, Arrival(u64::MAX));
+        let session = self.sessions.get(&grant.session).into_iter();
+        session
+            .flat_map(move |session| session.strand_waits.range(since..=forever))
+            .map(|(_, arrival)| *arrival)
+    }
+
+    /// Those of a set, closed under waiting, that can never be granted: the others are crossed out one by one.
+    fn stuck_among<'a>(&self, waits: impl Iterator<Item = &'a Arrival>) -> Stuck {
+        let mut stuck = Stuck::default();
+        for wait in waits.filter_map(|arrival| self.waits.get(arrival)) {
+            stuck.insert(wait);
+        }
+        loop {
+            let before = stuck.waits.len();
+            for arrival in stuck.waits.clone() {
+                if let Some(wait) = self.waits.get(&arrival).filter(|wait| !self.is_stuck(wait, &stuck)) {
+                    stuck.remove(wait);
+                }
+            }
+            if stuck.waits.len() == before {
+                return stuck;
+            }
+        }
+    }
+
+    fn is_stuck(&self, wait: &Waiting, stuck: &Stuck) -> bool {
+        wait.wants.iter().any(|(key, mode)| {
+            let first = stuck.queues.get(key).and_then(BTreeSet::first);
+            first.is_some_and(|first| *first < wait.rank)
+                || self.is_withheld(wait, (*key, *mode), &stuck.waits)
+        })
+    }
+
+    /// Whether a name stays held in a way that does not go with a mode, by holders who need one of those stuck.
+    fn is_withheld(&self, wait: &Waiting, (key, mode): (NameKey, Mode), stuck: &BTreeSet<Arrival>) -> bool {
+        let mut permits = 0;
+        for (token, held) in &self.names[key].holders {
+            let Some(grant) = self.grants.get(token).filter(|_| Some(*token) != wait.converts) else {
+                continue;
+            };
+            if !self.needs_of(grant).any(|arrival| stuck.contains(&arrival)) {
+                continue;
+            }
+            match (mode, held) {
+                (Mode::Shared, Mode::Shared) => {}
+                (Mode::Permits { .. }, Mode::Permits { .. }) => permits += u64::from(permits_of(held)),
+                (Mode::Exclusive | Mode::Shared | Mode::Permits { .. }, _) => return true,
+            }
+        }
+        match mode {
+            Mode::Permits { count, limit } => permits + u64::from(count) > u64::from(limit),
+            Mode::Exclusive | Mode::Shared => false,
+        }
+    }
+
+    fn tell_cycle(&self, walk: &Walk, start: Arrival) -> Vec<Wait> {
+        let mut steps = Vec::new();
+        let mut next = walk.reached.get(&start);
+        while let Some(reason) = next {
+            if let Some(wait) = self.waits.get(&reason.waits) {
+                steps.push(self.tell(wait.session, reason.name, reason.behind, reason.holds));
+            }
+            next = walk.reached.get(&reason.waits).filter(|_| reason.waits != start);
+        }
+        steps.reverse();
+        steps.truncate(MAX_STEPS_TOLD);
+        steps
+    }
+
+    pub(super) fn tell(&self, session: SessionId, name: NameKey, behind: SessionId, holds: bool) -> Wait {
+        let owner = self.sessions.get(&session).map(|session| (*session.owner).clone()).unwrap_or_default();
+        Wait { session, owner, name: self.names[name].name.clone(), behind, holds }
+    }
+}

@@ -1,0 +1,40 @@
+//! Faults on purpose, for tests that must show that they would notice. Without the feature `faults` no state suffers any.
+
+use super::State;
+
+/// What a broken twin of the service does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "faults", derive(serde::Serialize, serde::Deserialize))]
+pub enum Fault {
+    /// It does not remember which requests it has seen: one that is sent again acts again.
+    ForgetRequests,
+    /// It grants what others hold.
+    GrantTwice,
+    /// It grants past those who have waited longer.
+    Overtake,
+    /// It lets a wait close a cycle.
+    CloseCycles,
+    /// It keeps requests of sessions that ended in the queues.
+    KeepGhosts,
+}
+
+#[cfg(feature = "faults")]
+impl State {
+    /// A state that does one thing wrong.
+    #[must_use]
+    pub fn with_fault(fault: Fault) -> Self {
+        Self { fault: Some(fault), ..Self::default() }
+    }
+
+    pub(super) fn suffers(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+}
+
+#[cfg(not(feature = "faults"))]
+impl State {
+    #[expect(clippy::unused_self, reason = "with the feature it is asked")]
+    pub(super) const fn suffers(&self, _fault: Fault) -> bool {
+        false
+    }
+}

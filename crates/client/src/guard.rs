@@ -1,0 +1,201 @@
+//! What is held.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use conclave_wire::v1;
+use conclave_wire::v1::command::Act;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::request::Mode;
+use crate::session::{Session, Shared};
+
+/// What is known of a grant.
+pub struct GuardState {
+    token: AtomicU64,
+    lost: CancellationToken,
+    why: Mutex<Option<String>>,
+    contended: watch::Sender<Option<String>>,
+    /// How many guards there are of it: several only if it was granted again to the same strand.
+    guards: AtomicU64,
+}
+
+impl GuardState {
+    pub fn new(token: u64) -> Self {
+        Self {
+            token: AtomicU64::new(token),
+            lost: CancellationToken::new(),
+            why: Mutex::default(),
+            contended: watch::Sender::new(None),
+            guards: AtomicU64::new(0),
+        }
+    }
+
+    pub fn add_guard(&self) {
+        self.guards.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes one guard away; says whether it was the last.
+    pub fn remove_guard(&self) -> bool {
+        self.guards.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    pub fn lose(&self, why: &str) {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| why.to_owned());
+        self.lost.cancel();
+    }
+
+    pub fn contended(&self, name: &str) {
+        self.contended.send_replace(Some(name.to_owned()));
+    }
+
+    pub fn rename(&self, token: u64) {
+        self.token.store(token, Ordering::Relaxed);
+    }
+}
+
+/// Something held. It is released when the guard is dropped; [`Guard::release`] waits until that is done.
+#[must_use = "what it guards is released when it is dropped"]
+pub struct Guard {
+    shared: Arc<Shared>,
+    state: Arc<GuardState>,
+    /// Keeps the session open.
+    session: Option<Session>,
+    is_released: bool,
+}
+
+impl Guard {
+    pub(crate) fn new(shared: Arc<Shared>, state: Arc<GuardState>) -> Self {
+        Self { shared, state, session: None, is_released: false }
+    }
+
+    pub(crate) fn keep(&mut self, session: Session) {
+        self.session = Some(session);
+    }
+
+    /// The fencing token: greater than that of every earlier grant of the same names.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.state.token.load(Ordering::Relaxed)
+    }
+
+    /// Returns when it is lost, which is before anybody else can get it, unless it was taken by force.
+    pub async fn lost(&self) {
+        self.state.lost.cancelled().await;
+    }
+
+    /// Whether it is lost.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.state.lost.is_cancelled()
+    }
+
+    /// A token that is cancelled when it is lost, to hand to whatever must stop then.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.state.lost.clone()
+    }
+
+    /// Why it is lost, if it is.
+    #[must_use]
+    pub fn why_lost(&self) -> Option<String> {
+        self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the name as soon as somebody waits for one.
+    pub async fn contended(&self) -> String {
+        let mut contended = self.state.contended.subscribe();
+        let result = match contended.wait_for(Option::is_some).await {
+            Ok(name) => name.clone(),
+            Err(_) => None,
+        };
+        match result {
+            Some(name) => name,
+            // The sender lives as long as this guard.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Holds one of its names in another mode from now on; a stronger mode has a new token.
+    pub async fn convert(
+        &self,
+        name: &str,
+        mode: Mode,
+        wait: Option<std::time::Duration>,
+    ) -> Result<(), Error> {
+        let convert = v1::Convert {
+            token: self.token(),
+            name: name.to_owned(),
+            mode: Some(mode.into()),
+            wait_ms: wait.map(|wait| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)),
+        };
+        self.shared.done(Act::Convert(convert)).await
+    }
+
+    /// Releases it, and returns when that is done.
+    pub async fn release(mut self) -> Result<(), Error> {
+        self.is_released = true;
+        self.shared.forget(self.token());
+        self.shared.done(Act::Release(v1::Release { token: self.token() })).await
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.is_released {
+            self.shared.forget(self.token());
+            if !self.is_lost() {
+                self.shared.tell(Act::Release(v1::Release { token: self.token() }));
+            }
+        }
+    }
+}
+
+/// Leadership. It is resigned when it is dropped.
+#[must_use = "it is resigned when it is dropped"]
+pub struct Leadership {
+    guard: Guard,
+}
+
+impl Leadership {
+    pub(crate) fn new(guard: Guard) -> Self {
+        Self { guard }
+    }
+
+    /// The term: greater than every earlier one, and a fencing token.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.guard.token()
+    }
+
+    /// What is held, as a guard.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Shows another value.
+    pub async fn proclaim(&self, value: impl Into<Vec<u8>>) -> Result<(), Error> {
+        let proclaim = v1::Proclaim { token: self.term(), value: value.into().into() };
+        self.guard.shared.done(Act::Proclaim(proclaim)).await
+    }
+
+    /// Resigns, and returns when that is done.
+    pub async fn resign(self) -> Result<(), Error> {
+        self.guard.release().await
+    }
+
+    /// Resigns in favour of a candidate's session.
+    pub async fn transfer(mut self, to: u64) -> Result<(), (Self, Error)> {
+        let token = self.term();
+        match self.guard.shared.done(Act::Transfer(v1::Transfer { token, to })).await {
+            Ok(()) => {
+                self.guard.is_released = true;
+                self.guard.shared.forget(token);
+                Ok(())
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
+}

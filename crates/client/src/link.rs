@@ -1,0 +1,56 @@
+//! One stream to one node.
+
+use std::time::Duration;
+
+use conclave_wire::v1;
+use conclave_wire::v1::conclave_client::ConclaveClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Status, Streaming};
+
+use crate::Options;
+
+/// How long a node may take to say who it is.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A stream over which a node answers.
+pub struct Link {
+    /// What goes out.
+    pub out: mpsc::UnboundedSender<v1::ToServer>,
+    /// What comes in.
+    pub events: Streaming<v1::ToClient>,
+}
+
+impl Link {
+    /// Opens a stream to a node, and from there to the leader where that is another one and wanted.
+    pub async fn open(options: &Options, address: &str) -> Result<Self, Status> {
+        let (link, welcome) = Self::open_at(options, address).await?;
+        if !options.follow_leader || welcome.leader == welcome.node || welcome.leader_address.is_empty() {
+            return Ok(link);
+        }
+        // The node that was asked serves it too, only with one more step in between.
+        match Self::open_at(options, &welcome.leader_address).await {
+            Ok((direct, _)) => Ok(direct),
+            Err(_) => Ok(link),
+        }
+    }
+
+    async fn open_at(options: &Options, address: &str) -> Result<(Self, v1::Welcome), Status> {
+        let connecting = async {
+            let channel = conclave_wire::channel(&options.transport, address, options.connect_timeout)
+                .map_err(|error| Status::unavailable(error.to_string()))?;
+            let (out, outbox) = mpsc::unbounded_channel();
+            let mut client = ConclaveClient::new(channel);
+            let mut events = client.talk(UnboundedReceiverStream::new(outbox)).await?.into_inner();
+            let first = events.message().await?;
+            let welcome = first
+                .and_then(|message| message.welcome)
+                .ok_or_else(|| Status::unavailable(format!("{address} did not say who it is")))?;
+            Ok((Self { out, events }, welcome))
+        };
+        let limit = options.connect_timeout + WELCOME_TIMEOUT;
+        tokio::time::timeout(limit, connecting)
+            .await
+            .unwrap_or_else(|_| Err(Status::unavailable(format!("{address} does not answer"))))
+    }
+}

@@ -1,0 +1,112 @@
+//! What to ask for.
+
+use std::time::Duration;
+
+use conclave_wire::v1;
+use tokio::sync::mpsc;
+
+/// How a name is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Alone.
+    Exclusive,
+    /// With others who share.
+    Shared,
+    /// So many permits of so many.
+    Permits {
+        /// How many.
+        count: u32,
+        /// Of how many.
+        limit: u32,
+    },
+}
+
+impl From<Mode> for v1::Mode {
+    fn from(mode: Mode) -> Self {
+        use v1::mode::Kind;
+        let (kind, count, limit) = match mode {
+            Mode::Exclusive => (Kind::Exclusive, 0, 0),
+            Mode::Shared => (Kind::Shared, 0, 0),
+            Mode::Permits { count, limit } => (Kind::Permits, count, limit),
+        };
+        Self { kind: kind.into(), count, limit }
+    }
+}
+
+/// An acquisition: built step by step, then given to [`crate::Session::acquire`].
+#[derive(Clone, Debug)]
+#[must_use = "it asks for nothing until a session is given it"]
+pub struct Request {
+    pub(crate) acquire: v1::Acquire,
+    pub(crate) queued: Option<mpsc::UnboundedSender<u32>>,
+}
+
+impl Request {
+    /// One name, alone, for as long a wait as it takes.
+    pub fn lock(name: impl Into<String>) -> Self {
+        Self::locks([name])
+    }
+
+    /// Several names, all or none.
+    pub fn locks<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Self {
+        let wants = names.into_iter().map(|name| v1::Want { name: name.into(), mode: None }).collect();
+        Self { acquire: v1::Acquire { wants, ..v1::Acquire::default() }, queued: None }
+    }
+
+    /// Leadership of a name, and the value to show as its leader.
+    pub fn campaign(name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        let mut request = Self::lock(name);
+        request.acquire.campaign = Some(value.into().into());
+        request
+    }
+
+    /// Holds all of the names in this mode.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        for want in &mut self.acquire.wants {
+            want.mode = Some(mode.into());
+        }
+        self
+    }
+
+    /// Does not wait.
+    pub fn try_once(self) -> Self {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Waits no longer than this.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.acquire.wait_ms = Some(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX));
+        self
+    }
+
+    /// Goes before all of lower priority; the usual one is 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.acquire.priority = priority;
+        self
+    }
+
+    /// Counts what the same strand of the session holds already as granted once more.
+    pub fn reentrant(mut self) -> Self {
+        self.acquire.reentrant = true;
+        self
+    }
+
+    /// Which of the session's independent owners asks: tasks that do not wait for each other use different ones, so that
+    /// what one holds and another waits for is not taken for a deadlock.
+    pub fn strand(mut self, strand: u32) -> Self {
+        self.acquire.strand = strand;
+        self
+    }
+
+    /// Tells how many go before it, once it stands in the queue of the service.
+    pub fn tell_queued(mut self, to: mpsc::UnboundedSender<u32>) -> Self {
+        self.queued = Some(to);
+        self
+    }
+
+    /// Keeps the names from everybody for so long after their holder was lost.
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.acquire.lock_delay_ms = u32::try_from(delay.as_millis()).unwrap_or(u32::MAX);
+        self
+    }
+}

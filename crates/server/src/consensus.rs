@@ -1,0 +1,441 @@
+//! One node's part in the agreement of all: what is proposed here becomes durable and decided, in one order everywhere.
+
+mod errors;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use conclave_wire::Connector;
+use conclave_wire::peer::peer_server::PeerServer;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::{Fatal, ForwardToLeader, LinearizableReadError, RaftError};
+use openraft::impls::ProgressResponder;
+use openraft::raft::ClientWriteResult;
+use openraft::type_config::alias::OneshotReceiverOf;
+use openraft::{Config, Instant, ReadPolicy, SnapshotPolicy};
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::birth::{Gate, Newborn};
+use crate::disk::{Disk, StorageError};
+use crate::identity::{Identity, Stage};
+use crate::log::{Closed, Log, LogReader, SEGMENT_BYTES};
+use crate::machine::{Machine, Shared, Sink};
+use crate::network::{MESSAGE_BYTES, Peers, addressee};
+pub use crate::peer::PeerService;
+use crate::raft::{LeaderId, Payload, Raft, Types};
+pub use errors::{Kept, Refused, Stale, StartError};
+
+/// What a node needs.
+pub struct Options {
+    /// Its number.
+    pub id: u64,
+    /// All nodes, this one included, and where the others reach each.
+    pub members: BTreeMap<u64, String>,
+    /// Where it keeps what it must not forget.
+    pub disk: Arc<dyn Disk>,
+    /// How it reaches the others.
+    pub transport: Connector,
+    /// How fast it notices that somebody is gone.
+    pub timing: Timing,
+    /// When it forgets the beginning of its log.
+    pub compaction: Compaction,
+    /// Who is told what happens.
+    pub sink: Arc<dyn Sink>,
+}
+
+/// How fast a node notices that somebody is gone.
+///
+/// After its leader's last word a node waits for `election_max`, in which it would not vote for anybody else either, and
+/// then for a random time between `election_min` and `election_max`, before it stands for election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How often a leader shows that it is there.
+    pub heartbeat: Duration,
+    /// See above.
+    pub election_min: Duration,
+    /// See above.
+    pub election_max: Duration,
+}
+
+impl Default for Timing {
+    /// Without its leader for less than a second, and not troubled by half a second of silence.
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_millis(100),
+            election_min: Duration::from_millis(150),
+            election_max: Duration::from_millis(400),
+        }
+    }
+}
+
+/// When a node makes a snapshot and forgets the log before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// After so many entries,
+    pub entries: u64,
+    /// or when the log takes so much memory.
+    pub bytes: u64,
+    /// How many entries to keep all the same, for nodes that are a little behind.
+    pub keep: u64,
+    /// How large the files of the log are.
+    pub segment_bytes: u64,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self { entries: 50_000, bytes: 64 << 20, keep: 1_000, segment_bytes: SEGMENT_BYTES }
+    }
+}
+
+/// Who leads, as far as this node knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// Which node.
+    pub id: u64,
+    /// Since which election.
+    pub term: u64,
+    /// Whether that is this node. Then its state has everything that was decided before.
+    pub is_me: bool,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its number.
+    pub id: u64,
+    /// Who leads.
+    pub leader: Option<u64>,
+    /// Since which election.
+    pub term: u64,
+    /// The last entry it has.
+    pub last_log: u64,
+    /// The last entry it has applied.
+    pub applied: u64,
+    /// The last entry in a snapshot.
+    pub snapshot: u64,
+    /// The last entry that is in a snapshot only.
+    pub purged: u64,
+    /// Whether it takes part, rather than finds out first what it missed.
+    pub settled: bool,
+    /// Why it has stopped, if it has.
+    pub stopped: Option<String>,
+    /// All nodes.
+    pub members: BTreeMap<u64, String>,
+}
+
+/// A batch that was accepted, to be decided. Resolves to its place in the log when it was applied here.
+#[derive(Debug)]
+pub struct Proposal(OneshotReceiverOf<Types, ClientWriteResult<Types>>);
+
+impl Future for Proposal {
+    type Output = Result<u64, Refused>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|answered| match answered {
+            Ok(Ok(response)) => Ok(response.log_id.index),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Refused::Stopped("it was shut down".to_owned())),
+        })
+    }
+}
+
+/// One node's part in the agreement of all.
+pub struct Consensus {
+    id: u64,
+    members: BTreeMap<u64, String>,
+    timing: Timing,
+    raft: Raft,
+    gate: Arc<Gate>,
+    state: Shared,
+    leader: watch::Receiver<Option<Leader>>,
+    closed: Mutex<Option<Closed>>,
+    /// Stopped with the node.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Consensus {
+    /// Starts a node with what it has on disk, or with nothing. A node that begins with nothing takes part as soon as
+    /// it has found out whether the cluster is new; for that the others have to reach its [`Self::peer_service`].
+    ///
+    /// # Errors
+    /// If the disk cannot be used; then nothing on it has been changed.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let Options { id, members, disk, transport, timing, compaction, sink } = options;
+        if !members.contains_key(&id) {
+            return Err(StartError::NotAMember(id));
+        }
+        let config = config(timing, compaction).validate()?;
+        let life = getrandom::u64()?;
+        let identity = Identity::check(Arc::clone(&disk), id, members.clone()).await?;
+        let may_be_new = identity.stage != Stage::Settled;
+        let machine = Machine::open(Arc::clone(&disk), sink).await?;
+        let (log, closed) = Log::open(Arc::clone(&disk), compaction.segment_bytes, may_be_new).await?;
+        is_whole(&disk, &identity, &log, &machine)?;
+        let identity = claim(&disk, identity, &log).await?;
+        let settled = identity.stage == Stage::Settled;
+        // A node that is not settled must not stand for election.
+        let config = Arc::new(Config { enable_elect: settled, ..config });
+        let reader = log.reader();
+        let state = machine.shared();
+        let peers = || Peers::new(id, &members, Arc::clone(&transport), timing.election_max);
+        let raft = Raft::new(id, config, peers(), log, machine).await.map_err(StartError::Unusable)?;
+
+        let gate = Arc::new(Gate::new(settled, life));
+        let mut tasks = JoinSet::new();
+        if !settled {
+            let (raft, gate) = (raft.clone(), Arc::clone(&gate));
+            let newborn = Newborn { raft, gate, identity, peers: peers(), patience: timing.election_max };
+            tasks.spawn(newborn.settle());
+        }
+        let (announce, leader) = watch::channel(None);
+        tasks.spawn(announce_leader(raft.clone(), announce));
+        tasks.spawn(compact(raft.clone(), reader, compaction.bytes));
+        let (closed, tasks) = (Mutex::new(Some(closed)), Mutex::new(tasks));
+        Ok(Self { id, members, timing, raft, gate, state, leader, closed, tasks })
+    }
+
+    /// Proposes a batch, encoded, as the leader of a term. Returns as soon as its place behind the batches proposed
+    /// before is certain; more can be proposed while it is being decided.
+    ///
+    /// # Errors
+    /// If the node has stopped. Every other reason arrives through the proposal.
+    pub async fn propose(&self, term: u64, batch: Bytes) -> Result<Proposal, Refused> {
+        let (responder, answer) = ProgressResponder::complete_only();
+        let leader = LeaderId { term, node_id: self.id };
+        let write = self.raft.write(Payload(batch)).with_leader(leader).responder(responder);
+        write.await.map_err(|fatal| Refused::Stopped(fatal.to_string()))?;
+        Ok(Proposal(answer))
+    }
+
+    /// Who leads, now and whenever that changes.
+    #[must_use]
+    pub fn leader(&self) -> watch::Receiver<Option<Leader>> {
+        self.leader.clone()
+    }
+
+    /// The state of the service here.
+    #[must_use]
+    pub fn state(&self) -> &Shared {
+        &self.state
+    }
+
+    /// Returns when the state here contains everything that was decided before the call.
+    ///
+    /// # Errors
+    /// If this node does not lead, or cannot make sure that it still does.
+    pub async fn read_barrier(&self) -> Result<(), Stale> {
+        let fresh = self.raft.ensure_linearizable(ReadPolicy::ReadIndex);
+        match timeout(self.timing.election_max * 2, fresh).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(RaftError::Fatal(fatal))) => Err(Stale::Stopped(fatal.to_string())),
+            Ok(Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(forward)))) => {
+                let ForwardToLeader { leader_id, .. } = forward;
+                Err(Stale::NotLeader(leader_id))
+            }
+            Ok(Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_)))) | Err(_) => {
+                Err(Stale::NoMajority)
+            }
+        }
+    }
+
+    /// What answers the other nodes.
+    #[must_use]
+    pub fn peer_service(&self) -> PeerServer<PeerService> {
+        let service = PeerService {
+            raft: self.raft.clone(),
+            gate: Arc::clone(&self.gate),
+            addressee: addressee(&self.members, self.id),
+        };
+        PeerServer::new(service)
+            .max_decoding_message_size(MESSAGE_BYTES)
+            .max_encoding_message_size(MESSAGE_BYTES)
+    }
+
+    /// How this node is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        Status {
+            id: self.id,
+            leader: metrics.current_leader,
+            term: metrics.current_term,
+            last_log: metrics.last_log_index.unwrap_or(0),
+            applied: metrics.last_applied.map_or(0, |id| id.index),
+            snapshot: metrics.snapshot.map_or(0, |id| id.index),
+            purged: metrics.purged.map_or(0, |id| id.index),
+            settled: self.gate.is_open(),
+            stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
+            members: self.members.clone(),
+        }
+    }
+
+    /// Returns when the node cannot go on, and says why: its disk failed, or it was shut down.
+    pub async fn failure(&self) -> String {
+        let mut metrics = self.raft.metrics();
+        loop {
+            let state = metrics.borrow_watched().running_state.clone();
+            match state {
+                Err(fatal) => return fatal.to_string(),
+                Ok(()) if metrics.changed().await.is_err() => return "it was shut down".to_owned(),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Makes another node the leader: the one that has most, of those that answer.
+    ///
+    /// # Errors
+    /// If this node does not lead, or no other takes over. Then it goes on leading.
+    pub async fn hand_over(&self) -> Result<u64, Kept> {
+        let heir = self.heir()?;
+        let mut leader = self.leader();
+        let trigger = self.raft.trigger().transfer_leader(heir).await;
+        trigger.map_err(|fatal| Kept::Stopped(fatal.to_string()))?;
+        let changed = leader.wait_for(|leader| leader.is_some_and(|leader| !leader.is_me));
+        match timeout(self.timing.election_max * 2, changed).await {
+            Ok(Ok(leader)) => Ok(leader.map_or(heir, |leader| leader.id)),
+            Ok(Err(_)) => Err(Kept::Stopped("it was shut down".to_owned())),
+            Err(_) => Err(Kept::Late(heir)),
+        }
+    }
+
+    fn heir(&self) -> Result<u64, Kept> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let Some(replication) = &metrics.replication else { return Err(Kept::NotLeader) };
+        let answered = |id: &u64| {
+            let heartbeat = metrics.heartbeat.as_ref().and_then(|heard| heard.get(id).cloned().flatten());
+            heartbeat.is_some_and(|at| at.elapsed() < self.timing.election_max)
+        };
+        let others = replication.iter().filter(|&(id, _)| *id != self.id && answered(id));
+        others.max_by_key(|&(_, matched)| *matched).map(|(&id, _)| id).ok_or(Kept::Nobody)
+    }
+
+    /// Makes a snapshot now.
+    ///
+    /// # Errors
+    /// If the node has stopped.
+    pub async fn compact(&self) -> Result<(), Fatal<Types>> {
+        self.raft.trigger().snapshot().await
+    }
+
+    /// Stops the node; returns when nothing uses the disk any more.
+    pub async fn shutdown(&self) {
+        self.tasks.lock().await.shutdown().await;
+        if let Err(error) = self.raft.shutdown().await {
+            tracing::warn!(%error, "the node did not stop as it should");
+        }
+        if let Some(closed) = self.closed.lock().await.take() {
+            closed.wait().await;
+        }
+    }
+}
+
+/// Makes sure that what belongs together is there: a log is written only when the disk says whose it is, and its
+/// beginning is forgotten only when there is a snapshot of it.
+fn is_whole(
+    disk: &Arc<dyn Disk>,
+    identity: &Identity,
+    log: &Log,
+    machine: &Machine,
+) -> Result<(), StorageError> {
+    if !identity.is_noted && !log.is_pristine() {
+        return Err(StorageError::Missing { place: disk.place("identity") });
+    }
+    if log.purged().map(|id| id.index) > machine.applied().map(|id| id.index) {
+        return Err(StorageError::Missing { place: disk.place("snapshot-*") });
+    }
+    Ok(())
+}
+
+/// Makes the disk say whose it is.
+async fn claim(disk: &Arc<dyn Disk>, mut identity: Identity, log: &Log) -> Result<Identity, StorageError> {
+    // A node that crashed while it began had not forgotten anything then, and has not now.
+    if identity.stage == Stage::Forming {
+        identity.stage = if log.is_pristine() { Stage::New } else { Stage::Settled };
+    }
+    let noted = identity.note(identity.stage).await;
+    noted.map_err(|error| StorageError::Io { place: disk.place("identity"), error })?;
+    Ok(identity)
+}
+
+fn config(timing: Timing, compaction: Compaction) -> Config {
+    let millis = |time: Duration| time.as_millis() as u64;
+    Config {
+        cluster_name: "conclave".to_owned(),
+        heartbeat_interval: millis(timing.heartbeat),
+        election_timeout_min: millis(timing.election_min),
+        election_timeout_max: millis(timing.election_max),
+        enable_pre_vote: Some(true),
+        // The state is in memory, so that a leader that starts again has first to learn what was decided.
+        enable_leader_restore: Some(false),
+        // A node that lost its disk comes back with less than it had; see `birth`.
+        allow_log_reversion: Some(true),
+        broadcast_submitted_on_append: Some(true),
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(compaction.entries),
+        max_in_snapshot_log_to_keep: compaction.keep,
+        replication_lag_threshold: compaction.entries.saturating_mul(2),
+        install_snapshot_timeout: 10_000,
+        ..Config::default()
+    }
+}
+
+/// Says who leads. This node does so only once its state is complete and others follow: before that it could neither
+/// answer nor accept anything.
+async fn announce_leader(raft: Raft, announce: watch::Sender<Option<Leader>>) {
+    let mut metrics = raft.server_metrics();
+    let me = *raft.node_id();
+    let say = |leader| announce.send_if_modified(|known| std::mem::replace(known, leader) != leader);
+    loop {
+        let leader = {
+            let metrics = metrics.borrow_and_update();
+            let term = metrics.vote.leader_id.term;
+            metrics.current_leader.map(|id| Leader { id, term, is_me: id == me })
+        };
+        let is_known = *announce.borrow() == leader;
+        let is_ready = is_known || leader.is_none_or(|leader| !leader.is_me);
+        say(if is_ready { leader } else { None });
+        let changed = tokio::select! {
+            biased;
+            changed = metrics.changed() => changed,
+            fresh = raft.ensure_linearizable(ReadPolicy::ReadIndex), if !is_ready => {
+                match fresh {
+                    Ok(_) => say(leader),
+                    Err(_) => continue,
+                };
+                metrics.changed().await
+            }
+        };
+        if changed.is_err() {
+            return;
+        }
+    }
+}
+
+/// Keeps the log from taking more memory than it may. The library counts entries, but they can be large.
+async fn compact(raft: Raft, log: LogReader, most: u64) {
+    let mut ticks = interval(Duration::from_millis(250));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut newest, mut covered, mut asked) = (None, 0, false);
+    loop {
+        ticks.tick().await;
+        let snapshot = raft.metrics().borrow_watched().snapshot;
+        if snapshot != newest {
+            (newest, covered, asked) = (snapshot, log.appended(), false);
+        }
+        if !asked && log.appended() - covered > most {
+            asked = true;
+            if raft.trigger().snapshot().await.is_err() {
+                return;
+            }
+        }
+    }
+}

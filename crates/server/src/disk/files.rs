@@ -1,0 +1,200 @@
+//! A directory.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use futures_util::future::BoxFuture;
+
+use super::{Disk, DiskFile, StorageError, Work};
+
+/// Files that are not complete yet have names that begin so.
+const UNFINISHED: &str = "new-";
+const LOCK: &str = "lock";
+
+/// A directory of the file system, held by this process alone.
+///
+/// Every method blocks its caller; [`Disk::run`] gives each task a thread of its own. For the log that is the shortest
+/// way: what is to be written wakes that thread and nothing else, and whoever waits for it is woken from there.
+#[derive(Debug)]
+pub struct Files {
+    path: PathBuf,
+    /// To sync the directory itself.
+    directory: File,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl Files {
+    /// Takes a directory, and creates it if there is none.
+    ///
+    /// # Errors
+    /// If another process has it, or it cannot be used.
+    pub fn open(path: &Path) -> Result<Self, StorageError> {
+        let failed = |error| StorageError::Io { place: path.display().to_string(), error };
+        fs::create_dir_all(path).map_err(failed)?;
+        let lock = take_lock(path)?;
+        let directory = File::open(path).map_err(failed)?;
+        let files = Self { path: path.to_owned(), directory, _lock: lock };
+        for name in files.names().map_err(failed)? {
+            if name.starts_with(UNFINISHED) {
+                fs::remove_file(path.join(name)).map_err(failed)?;
+            }
+        }
+        Ok(files)
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            if let Ok(name) = entry?.file_name().into_string()
+                && name != LOCK
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Writes a file beside its place, and moves it there when it is safe.
+    fn put(&self, name: &str, fill: impl FnOnce(&File) -> io::Result<()>) -> io::Result<File> {
+        let unfinished = self.path.join(format!("{UNFINISHED}{name}"));
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&unfinished)?;
+        let moved = fill(&file)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&unfinished, self.path.join(name)))
+            .and_then(|()| self.directory.sync_all());
+        match moved {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                // On a full disk this is what makes room again; if it fails, the next start does it.
+                let _ = fs::remove_file(&unfinished);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn take_lock(path: &Path) -> Result<File, StorageError> {
+    let failed = |error| StorageError::Io { place: path.join(LOCK).display().to_string(), error };
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK)).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StorageError::InUse(path.display().to_string())),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Zeros that are really written: space that was only reserved would have to be marked as used at the first sync.
+fn fill(file: &File, head: &[u8], size: u64) -> io::Result<()> {
+    let zeros = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < size {
+        let length = zeros.len().min((size - at) as usize);
+        file.write_all_at(&zeros[..length], at)?;
+        at += length as u64;
+    }
+    file.write_all_at(head, 0)
+}
+
+impl Disk for Files {
+    fn list(&self) -> Work<'_, Vec<String>> {
+        Box::pin(async { self.names() })
+    }
+
+    fn read<'a>(&'a self, name: &'a str) -> Work<'a, Vec<u8>> {
+        Box::pin(async move { fs::read(self.path.join(name)) })
+    }
+
+    fn create<'a>(&'a self, name: &'a str, head: &'a [u8], size: u64) -> Work<'a, Arc<dyn DiskFile>> {
+        Box::pin(async move {
+            let file = self.put(name, |file| fill(file, head, size))?;
+            Ok(Arc::new(Open(file)) as Arc<dyn DiskFile>)
+        })
+    }
+
+    fn open<'a>(&'a self, name: &'a str) -> Work<'a, Arc<dyn DiskFile>> {
+        Box::pin(async move {
+            let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
+            Ok(Arc::new(Open(file)) as Arc<dyn DiskFile>)
+        })
+    }
+
+    fn replace<'a>(&'a self, name: &'a str, content: &'a [u8]) -> Work<'a, ()> {
+        Box::pin(async move { self.put(name, |file| file.write_all_at(content, 0)).map(drop) })
+    }
+
+    fn remove<'a>(&'a self, name: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            fs::remove_file(self.path.join(name))?;
+            self.directory.sync_all()
+        })
+    }
+
+    fn place(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+
+    fn run(&self, task: BoxFuture<'static, ()>) -> io::Result<()> {
+        let runtime = tokio::runtime::Handle::current();
+        thread::Builder::new().name("conclave-disk".to_owned()).spawn(move || runtime.block_on(task))?;
+        Ok(())
+    }
+}
+
+/// An open file.
+struct Open(File);
+
+impl DiskFile for Open {
+    fn write<'a>(&'a self, at: u64, bytes: &'a [u8]) -> Work<'a, ()> {
+        Box::pin(async move { self.0.write_all_at(bytes, at) })
+    }
+
+    fn sync(&self) -> Work<'_, ()> {
+        Box::pin(async { self.0.sync_data() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_directory_has_one_user() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Files::open(directory.path()).unwrap();
+        let second = Files::open(directory.path()).unwrap_err();
+        assert!(second.to_string().ends_with("is in use by another process"), "{second}");
+        drop(first);
+        Files::open(directory.path()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_was_never_finished_is_swept_away() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("new-something"), "half").unwrap();
+        let files = Files::open(directory.path()).unwrap();
+        files.replace("whole", b"content").await.unwrap();
+        assert_eq!(files.list().await.unwrap(), ["whole"]);
+        assert_eq!(files.read("whole").await.unwrap(), b"content");
+    }
+
+    #[tokio::test]
+    async fn a_new_file_has_its_head_and_its_size() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::open(directory.path()).unwrap();
+        let file = files.create("log", b"head", (3 << 20) + 5).await.unwrap();
+        file.write(10, b"more").await.unwrap();
+        file.sync().await.unwrap();
+        let content = files.read("log").await.unwrap();
+        assert_eq!(content.len(), (3 << 20) + 5);
+        assert_eq!(&content[..16], b"head\0\0\0\0\0\0more\0\0");
+        files.remove("log").await.unwrap();
+        assert!(files.open("log").await.is_err());
+    }
+}

@@ -1,0 +1,264 @@
+//! A disk that exists in memory only, and can fail in every way that a real one can.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::{Disk, DiskFile, Work};
+
+/// What survives a power cut, or does not, does so in pieces of this size.
+const SECTOR: usize = 512;
+
+/// What is wrong with a disk. Nothing by default.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Writes fail, after some of the bytes may have been written.
+    pub writes_fail: bool,
+    /// Syncs fail.
+    pub syncs_fail: bool,
+    /// There is no room for another file.
+    pub full: bool,
+    /// How long a sync takes.
+    pub sync_delay: Duration,
+    /// Syncs return at once and make nothing safe: what a server that answers before its disk has answered looks like.
+    pub syncs_lie: bool,
+}
+
+/// A simulated disk. Clones are the same disk, until the next power cut.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDisk {
+    store: Arc<Mutex<Store>>,
+    /// Of which life this handle is; those of an earlier one are dead.
+    life: u64,
+}
+
+#[derive(Debug, Default)]
+struct Store {
+    life: u64,
+    files: BTreeMap<String, Image>,
+    faults: Faults,
+    syncs: u64,
+}
+
+/// A file, as it is on the disk and as its user sees it.
+#[derive(Debug, Default)]
+struct Image {
+    safe: Vec<u8>,
+    seen: Vec<u8>,
+    /// The sectors in which they may differ, each once, in the order in which they were first written.
+    unsafe_sectors: Vec<usize>,
+    listed: BTreeSet<usize>,
+}
+
+impl MemoryDisk {
+    /// Cuts the power and turns it on again. What was synced is still there; of the rest, sectors that the seed picks.
+    /// Handles from before are dead.
+    #[must_use]
+    pub fn crash(&self, seed: u64) -> Self {
+        let mut store = self.lock();
+        store.life += 1;
+        let mut random = Random(seed);
+        for image in store.files.values_mut() {
+            image.crash(&mut random);
+        }
+        let life = store.life;
+        drop(store);
+        Self { store: Arc::clone(&self.store), life }
+    }
+
+    /// Changes what is wrong with it.
+    pub fn fault(&self, change: impl FnOnce(&mut Faults)) {
+        change(&mut self.lock().faults);
+    }
+
+    /// How often something was made safe.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.lock().syncs
+    }
+
+    /// Forgets everything, as if the disk had been replaced.
+    pub fn wipe(&self) {
+        self.lock().files.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store, for handles of the present life.
+    fn alive(&self) -> io::Result<MutexGuard<'_, Store>> {
+        let store = self.lock();
+        if store.life == self.life { Ok(store) } else { Err(io::Error::other("the power was cut")) }
+    }
+
+    /// The time that it takes to make something safe, and whether that works.
+    async fn settle(&self) -> io::Result<()> {
+        let delay = self.alive()?.faults.sync_delay;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let mut store = self.alive()?;
+        store.syncs += 1;
+        if store.faults.syncs_fail { Err(broken("sync")) } else { Ok(()) }
+    }
+
+    async fn put(&self, name: &str, content: Vec<u8>) -> io::Result<()> {
+        self.settle().await?;
+        let mut store = self.alive()?;
+        if store.faults.full {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        if store.faults.writes_fail {
+            return Err(broken("write"));
+        }
+        let image = Image { safe: content.clone(), seen: content, ..Image::default() };
+        store.files.insert(name.to_owned(), image);
+        Ok(())
+    }
+}
+
+impl Image {
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if self.seen.len() < end {
+            self.seen.resize(end, 0);
+        }
+        self.seen[at..end].copy_from_slice(bytes);
+        for sector in at / SECTOR..end.div_ceil(SECTOR) {
+            if self.listed.insert(sector) {
+                self.unsafe_sectors.push(sector);
+            }
+        }
+    }
+
+    /// The sectors that are not safe yet; they are taken for settled from now on.
+    fn unsettled(&mut self) -> Vec<usize> {
+        self.listed.clear();
+        std::mem::take(&mut self.unsafe_sectors)
+    }
+
+    fn settle(&mut self, sectors: impl IntoIterator<Item = usize>) {
+        for sector in sectors {
+            let start = sector * SECTOR;
+            let end = (start + SECTOR).min(self.seen.len());
+            if self.safe.len() < end {
+                self.safe.resize(end, 0);
+            }
+            self.safe[start..end].copy_from_slice(&self.seen[start..end]);
+        }
+    }
+
+    /// Nothing of what was not synced survives, or all, or the beginning, or anything.
+    fn crash(&mut self, random: &mut Random) {
+        let sectors = self.unsettled();
+        let count = sectors.len() as u64;
+        let kept: BTreeSet<usize> = match random.below(4) {
+            0 => BTreeSet::new(),
+            1 => sectors.into_iter().collect(),
+            2 => sectors.into_iter().take(random.below(count + 1) as usize).collect(),
+            _ => sectors.into_iter().filter(|_| random.below(2) == 0).collect(),
+        };
+        self.settle(kept);
+        self.seen.clone_from(&self.safe);
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn list(&self) -> Work<'_, Vec<String>> {
+        Box::pin(async { Ok(self.alive()?.files.keys().cloned().collect()) })
+    }
+
+    fn read<'a>(&'a self, name: &'a str) -> Work<'a, Vec<u8>> {
+        Box::pin(async move { Ok(self.alive()?.files.get(name).ok_or_else(absent)?.seen.clone()) })
+    }
+
+    fn create<'a>(&'a self, name: &'a str, head: &'a [u8], size: u64) -> Work<'a, Arc<dyn DiskFile>> {
+        Box::pin(async move {
+            let mut content = vec![0; size as usize];
+            content[..head.len()].copy_from_slice(head);
+            self.put(name, content).await?;
+            self.open(name).await
+        })
+    }
+
+    fn open<'a>(&'a self, name: &'a str) -> Work<'a, Arc<dyn DiskFile>> {
+        Box::pin(async move {
+            self.alive()?.files.get(name).ok_or_else(absent)?;
+            Ok(Arc::new(Open { disk: self.clone(), name: name.to_owned() }) as Arc<dyn DiskFile>)
+        })
+    }
+
+    fn replace<'a>(&'a self, name: &'a str, content: &'a [u8]) -> Work<'a, ()> {
+        Box::pin(self.put(name, content.to_vec()))
+    }
+
+    fn remove<'a>(&'a self, name: &'a str) -> Work<'a, ()> {
+        Box::pin(async move { self.alive()?.files.remove(name).map(drop).ok_or_else(absent) })
+    }
+
+    fn place(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
+    fn run(&self, task: BoxFuture<'static, ()>) -> io::Result<()> {
+        tokio::spawn(task);
+        Ok(())
+    }
+}
+
+/// An open file.
+struct Open {
+    disk: MemoryDisk,
+    name: String,
+}
+
+impl DiskFile for Open {
+    fn write<'a>(&'a self, at: u64, bytes: &'a [u8]) -> Work<'a, ()> {
+        Box::pin(async move {
+            let mut store = self.disk.alive()?;
+            let fails = store.faults.writes_fail;
+            let image = store.files.get_mut(&self.name).ok_or_else(absent)?;
+            let written = if fails { &bytes[..bytes.len() / 2] } else { bytes };
+            image.write(at as usize, written);
+            if fails { Err(broken("write")) } else { Ok(()) }
+        })
+    }
+
+    fn sync(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            if self.disk.alive()?.faults.syncs_lie {
+                return Ok(());
+            }
+            self.disk.settle().await?;
+            let mut store = self.disk.alive()?;
+            let image = store.files.get_mut(&self.name).ok_or_else(absent)?;
+            let sectors = image.unsettled();
+            image.settle(sectors);
+            Ok(())
+        })
+    }
+}
+
+fn absent() -> io::Error {
+    io::Error::from(io::ErrorKind::NotFound)
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::other(format!("injected failure of a {what}"))
+}
+
+/// SplitMix64: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}

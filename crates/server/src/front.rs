@@ -1,0 +1,222 @@
+//! What clients meet: the `conclave.v1` service of one node.
+//!
+//! The leader answers. Another node passes everything on to it and the answers back, so that a client may connect to any
+//! of them. When a node stops leading it sends its clients away; they ask the next leader again under the same numbers.
+
+pub mod batcher;
+pub mod clock;
+pub mod hall;
+mod reads;
+mod talk;
+mod words;
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use conclave_service::Command;
+use conclave_wire::v1::conclave_client::ConclaveClient;
+use conclave_wire::v1::conclave_server::Conclave;
+use conclave_wire::{Connector, v1};
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::consensus::Consensus;
+use hall::Hall;
+use talk::Reader;
+
+/// How long a client waits for a leader to be found before it is sent to another node.
+const LEADER_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a node may take to connect to the leader.
+const FORWARD_TIMEOUT: Duration = Duration::from_millis(500);
+/// The mark of a request that another node passed on: it is not passed on again.
+const FORWARDED: &str = "conclave-forwarded";
+
+/// The service of one node.
+#[derive(Clone)]
+pub struct Front {
+    consensus: Arc<Consensus>,
+    members: Arc<BTreeMap<u64, String>>,
+    id: u64,
+    hall: Arc<Hall>,
+    queue: mpsc::Sender<Command>,
+    transport: Connector,
+    channels: Arc<Mutex<BTreeMap<u64, Channel>>>,
+}
+
+/// Where a request is answered.
+enum Place {
+    Here,
+    There(Box<ConclaveClient<Channel>>),
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Front {
+    pub fn new(
+        consensus: Arc<Consensus>,
+        hall: Arc<Hall>,
+        queue: mpsc::Sender<Command>,
+        transport: Connector,
+    ) -> Self {
+        let status = consensus.status();
+        let (id, members) = (status.id, Arc::new(status.members));
+        Self { consensus, members, id, hall, queue, transport, channels: Arc::default() }
+    }
+
+    /// Finds out where a request is answered, and waits a little where nobody leads.
+    async fn place<T>(&self, request: &Request<T>) -> Result<Place, Status> {
+        let mut leadership = self.consensus.leader();
+        let found = tokio::time::timeout(LEADER_PATIENCE, leadership.wait_for(Option::is_some)).await;
+        let leader = match found {
+            Ok(Ok(leader)) => leader.map(|leader| leader.id),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        let leader = leader.ok_or_else(|| Status::unavailable("no node leads at the moment"))?;
+        if leader == self.id {
+            return Ok(Place::Here);
+        }
+        if request.metadata().contains_key(FORWARDED) {
+            return Err(Status::unavailable("this node does not lead"));
+        }
+        Ok(Place::There(Box::new(ConclaveClient::new(self.channel(leader)?))))
+    }
+
+    fn channel(&self, node: u64) -> Result<Channel, Status> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(channel) = channels.get(&node) {
+            return Ok(channel.clone());
+        }
+        let address =
+            self.members.get(&node).ok_or_else(|| Status::unavailable("the leader has no address"))?;
+        let channel = conclave_wire::channel(&self.transport, address, FORWARD_TIMEOUT)
+            .map_err(|error| Status::unavailable(format!("the leader's address {address}: {error}")))?;
+        channels.insert(node, channel.clone());
+        Ok(channel)
+    }
+
+    fn welcome(&self) -> v1::Welcome {
+        let leader_address = self.members.get(&self.id).cloned().unwrap_or_default();
+        v1::Welcome { node: self.id, leader: self.id, leader_address }
+    }
+
+    /// Passes a client's stream on to the leader and what it says back.
+    async fn pass_on(
+        &self,
+        mut leader: ConclaveClient<Channel>,
+        said: Streaming<v1::ToServer>,
+    ) -> Result<Response<Answers<v1::ToClient>>, Status> {
+        let node = self.id;
+        let said = said.map_while(Result::ok);
+        let answers = leader.talk(forwarded(Request::new(said))).await?.into_inner();
+        let answers = answers.map(move |answer| {
+            let mut answer = answer?;
+            if let Some(welcome) = &mut answer.welcome {
+                welcome.node = node;
+            }
+            Ok(answer)
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+}
+
+/// Marks a request as passed on.
+fn forwarded<T>(mut request: Request<T>) -> Request<T> {
+    request.metadata_mut().insert(FORWARDED, tonic::metadata::MetadataValue::from_static("1"));
+    request
+}
+
+#[tonic::async_trait]
+impl Conclave for Front {
+    type TalkStream = Answers<v1::ToClient>;
+    type ObserveStream = Answers<v1::ObserveResponse>;
+    type WatchStream = Answers<v1::WatchResponse>;
+
+    async fn talk(
+        &self,
+        request: Request<Streaming<v1::ToServer>>,
+    ) -> Result<Response<Self::TalkStream>, Status> {
+        match self.place(&request).await? {
+            Place::There(leader) => self.pass_on(*leader, request.into_inner()).await,
+            Place::Here => {
+                // A node that is cut off may still believe that it leads: it must not keep clients waiting.
+                self.consensus
+                    .read_barrier()
+                    .await
+                    .map_err(|error| Status::unavailable(error.to_string()))?;
+                let (reader, answers) =
+                    Reader::enter(Arc::clone(&self.hall), self.queue.clone(), self.welcome());
+                tokio::spawn(reader.run(request.into_inner()));
+                Ok(Response::new(Box::pin(answers)))
+            }
+        }
+    }
+
+    async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
+        match self.place(&request).await? {
+            Place::Here => self.read(|state| reads::list(state, request.get_ref())).await,
+            Place::There(mut leader) => leader.list(forwarded(request)).await,
+        }
+    }
+
+    async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
+        match self.place(&request).await? {
+            Place::Here => self.read(|state| reads::show(state, request.get_ref())).await,
+            Place::There(mut leader) => leader.show(forwarded(request)).await,
+        }
+    }
+
+    async fn show_session(
+        &self,
+        request: Request<v1::ShowSessionRequest>,
+    ) -> Result<Response<v1::ShowSessionResponse>, Status> {
+        match self.place(&request).await? {
+            Place::Here => self.read(|state| reads::show_session(state, request.get_ref())).await,
+            Place::There(mut leader) => leader.show_session(forwarded(request)).await,
+        }
+    }
+
+    async fn why(&self, request: Request<v1::WhyRequest>) -> Result<Response<v1::WhyResponse>, Status> {
+        match self.place(&request).await? {
+            Place::Here => self.read(|state| reads::why(state, request.get_ref())).await,
+            Place::There(mut leader) => leader.why(forwarded(request)).await,
+        }
+    }
+
+    async fn check(&self, request: Request<v1::CheckRequest>) -> Result<Response<v1::CheckResponse>, Status> {
+        match self.place(&request).await? {
+            Place::Here => self.read(|state| reads::check(state, request.get_ref())).await,
+            Place::There(mut leader) => leader.check(forwarded(request)).await,
+        }
+    }
+
+    async fn observe(
+        &self,
+        request: Request<v1::ObserveRequest>,
+    ) -> Result<Response<Self::ObserveStream>, Status> {
+        match self.place(&request).await? {
+            Place::Here => self.observe_here(&request.into_inner().name).await,
+            Place::There(mut leader) => {
+                let answers = leader.observe(forwarded(request)).await?.into_inner();
+                Ok(Response::new(Box::pin(answers)))
+            }
+        }
+    }
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        match self.place(&request).await? {
+            Place::Here => self.watch_here(request.into_inner().prefix).await,
+            Place::There(mut leader) => {
+                let answers = leader.watch(forwarded(request)).await?.into_inner();
+                Ok(Response::new(Box::pin(answers)))
+            }
+        }
+    }
+
+    async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
+        Ok(Response::new(self.status_here()))
+    }
+}

@@ -1,0 +1,21 @@
+//! A node of the replicated lock and leader service.
+
+mod birth;
+pub mod consensus;
+pub mod disk;
+mod front;
+mod identity;
+pub mod log;
+pub mod machine;
+#[cfg(feature = "mutants")]
+pub mod mutant;
+#[cfg(not(feature = "mutants"))]
+mod mutant;
+mod network;
+mod peer;
+pub mod raft;
+pub mod server;
+mod snapshots;
+
+pub use conclave_wire::Tcp;
+pub use front::clock::{Clock, Monotonic};

@@ -1,0 +1,201 @@
+//! The Raft log and the vote: an append-only log in segments, written ahead of everything else.
+//!
+//! `format` says what the bytes are, `recover` how they are read after a crash, `writer` how they are written:
+//! one write and one sync for all that waits. What the log says is kept in memory as well, from the last purge on, and
+//! every read is answered from there.
+//!
+//! Caveat: damage to the very last write cannot be told from a write that the power cut tore, and is cut off like one.
+
+mod contents;
+mod format;
+mod recover;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::RangeBounds;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openraft::OptionalSend;
+use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::disk::{Disk, StorageError, within};
+use crate::raft::{Entry, LogId, Types, Vote, weight};
+use contents::Contents;
+use format::Record;
+use writer::Job;
+
+/// How large the files of the log are, unless told otherwise.
+pub const SEGMENT_BYTES: u64 = 16 << 20;
+/// A follower is sent no more than this at once.
+const REQUEST_BYTES: u64 = 1 << 20;
+
+/// The log, to be written. There is one.
+#[derive(Debug)]
+pub struct Log {
+    jobs: mpsc::UnboundedSender<Job>,
+    reader: LogReader,
+}
+
+/// The log, to be read by many.
+#[derive(Clone, Debug)]
+pub struct LogReader(Arc<Mutex<Contents>>);
+
+/// Resolves when the log is no longer in use.
+#[derive(Debug)]
+pub struct Closed(oneshot::Receiver<()>);
+
+impl Closed {
+    /// Waits for that.
+    pub async fn wait(self) {
+        // A writer that was stopped has ended too.
+        let _ = self.0.await;
+    }
+}
+
+impl Log {
+    /// Reads what is there and makes ready to go on.
+    ///
+    /// # Errors
+    /// If the log is damaged or cannot be used, or has nothing in it and should; then nothing has been changed.
+    pub async fn open(
+        disk: Arc<dyn Disk>,
+        segment_bytes: u64,
+        may_be_new: bool,
+    ) -> Result<(Self, Closed), StorageError> {
+        let failed = |error| StorageError::Io { place: disk.place(""), error };
+        let at = Arc::clone(&disk);
+        let found = within(&*disk, async move { recover::recover(&*at).await }).await.map_err(failed)??;
+        if !may_be_new && found.contents == Contents::default() {
+            return Err(StorageError::Missing { place: disk.place(&format::segment_name(0)) });
+        }
+        let (jobs, end, found) =
+            writer::start(Arc::clone(&disk), found, segment_bytes).await.map_err(failed)?;
+        let reader = LogReader(Arc::new(Mutex::new(found.contents)));
+        Ok((Self { jobs, reader }, Closed(end)))
+    }
+
+    /// Whether nothing was ever written.
+    #[must_use]
+    pub fn is_pristine(&self) -> bool {
+        *self.reader.lock() == Contents::default()
+    }
+
+    /// The last entry that was forgotten.
+    pub(crate) fn purged(&self) -> Option<LogId> {
+        self.reader.lock().purged
+    }
+
+    /// A handle to read with.
+    #[must_use]
+    pub fn reader(&self) -> LogReader {
+        self.reader.clone()
+    }
+
+    fn hand_over(&self, job: Job) -> io::Result<()> {
+        self.jobs.send(job).map_err(|_| io::Error::other("the log is closed"))
+    }
+
+    /// Takes a record into memory and hands it to the writer. Both under one lock, so that they agree on the order.
+    fn record(&self, record: Record, job: Job) -> io::Result<()> {
+        let mut contents = self.reader.lock();
+        contents.apply(record).map_err(|entry| out_of_order(&entry))?;
+        self.hand_over(job)
+    }
+}
+
+impl LogReader {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many bytes have been appended since the log was opened, those that it had then included.
+    #[must_use]
+    pub fn appended(&self) -> u64 {
+        self.lock().appended
+    }
+}
+
+fn out_of_order(entry: &Entry) -> io::Error {
+    io::Error::other(format!("entry {} does not follow the last one of the log", entry.log_id))
+}
+
+impl RaftLogReader<Types> for LogReader {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> Result<Vec<Entry>, io::Error> {
+        Ok(self.lock().range(range).cloned().collect())
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
+        Ok(self.lock().vote)
+    }
+
+    /// Never nothing, and otherwise no more than a message should have.
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, io::Error> {
+        let contents = self.lock();
+        let mut bytes = 0;
+        let some = contents.range(start..end).take_while(|entry| {
+            let is_first = bytes == 0;
+            bytes += weight(entry);
+            is_first || bytes <= REQUEST_BYTES
+        });
+        Ok(some.cloned().collect())
+    }
+}
+
+impl RaftLogStorage<Types> for Log {
+    type LogReader = LogReader;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types>, io::Error> {
+        let contents = self.reader.lock();
+        Ok(LogState { last_purged_log_id: contents.purged, last_log_id: contents.last() })
+    }
+
+    async fn get_log_reader(&mut self) -> LogReader {
+        self.reader()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
+        let (saved, safe) = oneshot::channel();
+        self.record(Record::Vote(*vote), Job::Vote(*vote, saved))?;
+        safe.await.map_err(io::Error::other)?
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
+        self.record(Record::Committed(committed), Job::Committed(committed))
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
+        Ok(self.reader.lock().committed)
+    }
+
+    async fn append<I>(&mut self, entries: I, flushed: IOFlushed<Types>) -> Result<(), io::Error>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut contents = self.reader.lock();
+        let mut records = Vec::new();
+        let mut highest = None;
+        for entry in entries {
+            highest = highest.max(Some(entry.log_id.index));
+            let record = Record::Entry(entry);
+            record.put(&mut records)?;
+            contents.apply(record).map_err(|entry| out_of_order(&entry))?;
+        }
+        self.hand_over(Job::Append { records, highest, flushed })
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
+        self.record(Record::Truncate(last), Job::Truncate(last))
+    }
+
+    async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
+        self.record(Record::Purge(upto), Job::Purge(upto))
+    }
+}

@@ -1,0 +1,154 @@
+//! What the log said before the power went.
+//!
+//! Nothing is written here: whoever finds damage leaves everything as it is. What may be cut off is the end of the last
+//! segment that has anything in it, from the first frame that is not good, if no good one follows. See [`super::format`]
+//! for why that is exactly what a power cut can tear.
+
+use bytes::Bytes;
+
+use super::contents::Contents;
+use super::format::{
+    BadHead, Record, SEGMENT_HEAD, SegmentHead, VERSION, frame_at, frame_behind, segment_name, segment_number,
+};
+use crate::disk::{Disk, StorageError};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Recovered {
+    pub(super) contents: Contents,
+    /// The segments, oldest first, and the highest index of an entry in each. The last is the one to go on with.
+    pub(super) segments: Vec<Segment>,
+    /// Segments that were prepared and not used yet.
+    pub(super) spares: Vec<SegmentHead>,
+    /// The sequence number of the next frame.
+    pub(super) next: u64,
+}
+
+/// A segment that has been read.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) head: SegmentHead,
+    /// The highest index of an entry in it.
+    pub(super) highest: Option<u64>,
+    /// Where the good frames end.
+    pub(super) end: usize,
+    /// Where the torn end of it ends, if it has one.
+    pub(super) torn: Option<usize>,
+}
+
+/// Reads the log.
+///
+/// # Errors
+/// If it cannot be read, or is damaged.
+pub(super) async fn recover(disk: &dyn Disk) -> Result<Recovered, StorageError> {
+    let mut found = Recovered::default();
+    for number in numbers(disk).await? {
+        let name = segment_name(number);
+        let bytes = disk.read(&name).await.map_err(StorageError::io(disk, &name))?;
+        let head = head(disk, number, &bytes)?;
+        if bytes[SEGMENT_HEAD..].iter().all(|&byte| byte == 0) {
+            found.spares.push(head);
+        } else {
+            found.segment(disk, head, &bytes.into())?;
+        }
+    }
+    if found.segments.is_empty() && !found.spares.is_empty() {
+        let head = found.spares.remove(0);
+        found.segments.push(Segment { head, highest: None, end: SEGMENT_HEAD, torn: None });
+    }
+    found.whole(disk)?;
+    Ok(found)
+}
+
+/// The numbers of all segments, which have no gap.
+async fn numbers(disk: &dyn Disk) -> Result<Vec<u64>, StorageError> {
+    let names = disk.list().await.map_err(StorageError::io(disk, ""))?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
+    numbers.sort_unstable();
+    match numbers.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
+        Some(gap) => Err(StorageError::Missing { place: disk.place(&segment_name(gap[0] + 1)) }),
+        None => Ok(numbers),
+    }
+}
+
+fn head(disk: &dyn Disk, number: u64, bytes: &[u8]) -> Result<SegmentHead, StorageError> {
+    let name = segment_name(number);
+    match SegmentHead::decode(bytes) {
+        Ok(head) if head.number == number => Ok(head),
+        Ok(head) => Err(StorageError::damaged(disk, &name, 16, format!("this is segment {}", head.number))),
+        Err(BadHead::Damaged) => Err(StorageError::damaged(disk, &name, 0, "no head of a segment")),
+        Err(BadHead::Version(found)) => {
+            Err(StorageError::Version { place: disk.place(&name), found, known: VERSION })
+        }
+    }
+}
+
+impl Recovered {
+    /// Takes in a segment that has something in it.
+    fn segment(&mut self, disk: &dyn Disk, head: SegmentHead, bytes: &Bytes) -> Result<(), StorageError> {
+        self.nothing_torn_before(disk)?;
+        let name = segment_name(head.number);
+        let mut segment = Segment { head, highest: None, end: SEGMENT_HEAD, torn: None };
+        while let Some(frame) = frame_at(bytes, segment.end, head.salt) {
+            if self.next != frame.sequence && !(self.next == 0 && self.segments.is_empty()) {
+                let why = format!("frame {} where {} was due", frame.sequence, self.next);
+                return Err(StorageError::damaged(disk, &name, segment.end, why));
+            }
+            let records = bytes.slice(frame.records.clone());
+            self.records(records, &mut segment)
+                .map_err(|why| StorageError::damaged(disk, &name, segment.end, why))?;
+            self.next = frame.sequence + 1;
+            segment.end = frame.end;
+        }
+        if frame_behind(bytes, segment.end, head.salt, self.next).is_some() {
+            let why = "a bad checksum, and good data behind it";
+            return Err(StorageError::damaged(disk, &name, segment.end, why));
+        }
+        let rest = bytes.get(segment.end..).unwrap_or_default();
+        segment.torn = rest.iter().rposition(|&byte| byte != 0).map(|last| segment.end + last + 1);
+        self.segments.push(segment);
+        Ok(())
+    }
+
+    /// Only the last segment may end badly: before the next one was begun, this one was safe.
+    fn nothing_torn_before(&self, disk: &dyn Disk) -> Result<(), StorageError> {
+        if let Some(spare) = self.spares.first() {
+            let name = segment_name(spare.number);
+            return Err(StorageError::damaged(disk, &name, SEGMENT_HEAD, "empty, and later ones are not"));
+        }
+        match self.segments.last() {
+            Some(Segment { head, end, torn: Some(_), .. }) => {
+                let name = segment_name(head.number);
+                Err(StorageError::damaged(disk, &name, *end, "a bad checksum, and a later segment"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn records(&mut self, mut records: Bytes, segment: &mut Segment) -> Result<(), String> {
+        while !records.is_empty() {
+            let record = Record::take(&mut records).map_err(|error| error.to_string())?;
+            segment.highest = segment.highest.max(record.index());
+            self.contents
+                .apply(record)
+                .map_err(|entry| format!("entry {} does not follow the one before", entry.log_id.index))?;
+        }
+        Ok(())
+    }
+
+    /// What was purged, and what is there, must meet.
+    fn whole(&self, disk: &dyn Disk) -> Result<(), StorageError> {
+        let due = self.contents.purged.map_or(0, |id| id.index + 1);
+        let oldest = self.segments.first().map_or(0, |segment| segment.head.number);
+        match self.contents.first_index() {
+            Some(first) if first > due && oldest > 0 => {
+                Err(StorageError::Missing { place: disk.place(&segment_name(oldest - 1)) })
+            }
+            Some(first) if first > due => {
+                let why = format!("entries {due} to {} are missing", first - 1);
+                Err(StorageError::damaged(disk, &segment_name(oldest), SEGMENT_HEAD, why))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The log against crashes, damage and the consensus library's own tests.
+
+mod crash;
+mod damage;
+mod suite;
+mod tear;
+
+use std::sync::Arc;
+
+use openraft::EntryPayload;
+use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::type_config::TypeConfigExt;
+use openraft::type_config::alias::OneshotReceiverOf;
+
+use super::contents::Contents;
+use super::format::{Frame, SEGMENT_HEAD, SegmentHead, frame_at, segment_name};
+use super::{Closed, Log};
+use crate::disk::{Disk, MemoryDisk, StorageError};
+use crate::raft::{Entry, LeaderId, LogId, Payload, Types, Vote};
+
+const SEGMENT: u64 = 4096;
+
+fn id(term: u64, index: u64) -> LogId {
+    LogId::new(LeaderId { term, node_id: 1 }, index)
+}
+
+fn vote(term: u64) -> Vote {
+    Vote::new(term, 1)
+}
+
+fn entry(term: u64, index: u64, length: usize) -> Entry {
+    let bytes: Vec<u8> = (0..length).map(|place| (index as usize + place) as u8).collect();
+    Entry { log_id: id(term, index), payload: EntryPayload::Normal(Payload(bytes.into())) }
+}
+
+async fn open(disk: &MemoryDisk) -> Result<(Log, Closed), StorageError> {
+    Log::open(Arc::new(disk.clone()), SEGMENT, true).await
+}
+
+/// Hands entries over; the answer says when they are safe.
+async fn hand_over(log: &mut Log, entries: Vec<Entry>) -> OneshotReceiverOf<Types, std::io::Result<()>> {
+    let (flushed, safe) = Types::oneshot();
+    log.append(entries, IOFlushed::signal(flushed)).await.unwrap();
+    safe
+}
+
+async fn append(log: &mut Log, entries: Vec<Entry>) {
+    hand_over(log, entries).await.await.unwrap().unwrap();
+}
+
+/// Writes a log in which everything occurs. Returns what it said after each frame, beginning with none.
+async fn scripted(log: &mut Log) -> Vec<Contents> {
+    let mut said = vec![log.reader.lock().clone()];
+    let mut note = |log: &Log| said.push(log.reader.lock().clone());
+    log.save_vote(&vote(1)).await.unwrap();
+    note(log);
+    append(log, vec![entry(1, 0, 0), entry(1, 1, 30), entry(1, 2, 7)]).await;
+    note(log);
+    log.save_committed(Some(id(1, 1))).await.unwrap();
+    append(log, vec![entry(1, 3, 600)]).await;
+    note(log);
+    log.save_vote(&vote(2)).await.unwrap();
+    note(log);
+    log.truncate_after(Some(id(1, 2))).await.unwrap();
+    append(log, vec![entry(2, 3, 20), entry(2, 4, 20)]).await;
+    note(log);
+    log.purge(id(1, 1)).await.unwrap();
+    append(log, vec![entry(2, 5, 100)]).await;
+    note(log);
+    said
+}
+
+/// The only segment of a scripted log, and the frames in it.
+async fn first_segment(disk: &MemoryDisk) -> (Vec<u8>, Vec<Frame>) {
+    let bytes = disk.read(&segment_name(0)).await.unwrap();
+    let salt = SegmentHead::decode(&bytes).unwrap().salt;
+    let mut frames = Vec::new();
+    let mut at = SEGMENT_HEAD;
+    while let Some(frame) = frame_at(&bytes, at, salt) {
+        at = frame.end;
+        frames.push(frame);
+    }
+    (bytes, frames)
+}
+
+/// A disk that has nothing but this.
+async fn disk_with(segments: &[(u64, &[u8])]) -> MemoryDisk {
+    let disk = MemoryDisk::default();
+    for (number, bytes) in segments {
+        disk.replace(&segment_name(*number), bytes).await.unwrap();
+    }
+    disk
+}

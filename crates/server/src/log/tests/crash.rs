@@ -1,0 +1,133 @@
+//! Nothing that was acknowledged is lost when the power goes, whenever that is; and writes are shared.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::*;
+
+/// What a log had acknowledged when the power went, and what it had been given.
+#[derive(Default)]
+struct Given {
+    entries: Vec<Entry>,
+    acknowledged: usize,
+    vote: Option<Vote>,
+}
+
+/// Uses a log for a while, and leaves it in the middle of something.
+async fn use_for_a_while(disk: &MemoryDisk, seed: u64) -> Given {
+    let (mut log, _closed) = open(disk).await.unwrap();
+    let mut given = Given::default();
+    let mut unanswered = Vec::new();
+    for step in 0..20 + seed % 50 {
+        let next = given.entries.len() as u64;
+        let length = (seed * 7 + step * 131) % 900;
+        let entries: Vec<Entry> = (0..1 + step % 4).map(|at| entry(1, next + at, length as usize)).collect();
+        given.entries.extend(entries.iter().cloned());
+        unanswered.push((given.entries.len(), hand_over(&mut log, entries).await));
+        if step % 11 == 3 {
+            log.save_vote(&vote(step)).await.unwrap();
+            given.vote = Some(vote(step));
+        }
+        // Sometimes the disk gets ahead, sometimes entries pile up.
+        tokio::time::sleep(Duration::from_micros((seed + step) % 5 * 300)).await;
+    }
+    for (count, answer) in unanswered {
+        if let Some(Ok(Ok(()))) = answer.now_or_never() {
+            given.acknowledged = count;
+        }
+    }
+    given
+}
+
+/// Whether everything acknowledged is there after a crash, and nothing that was never given.
+async fn all_is_there(disk: &MemoryDisk, given: &Given) -> bool {
+    let Ok((log, _closed)) = open(disk).await else { return false };
+    let contents = log.reader.lock();
+    let found: Vec<Entry> = contents.range(..).cloned().collect();
+    assert!(found.len() <= given.entries.len() && found[..] == given.entries[..found.len()]);
+    found.len() >= given.acknowledged && contents.vote == given.vote
+}
+
+async fn survives(seed: u64, lies: bool) -> bool {
+    let disk = MemoryDisk::default();
+    disk.fault(|faults| {
+        faults.sync_delay = Duration::from_millis(1);
+        faults.syncs_lie = lies;
+    });
+    let given = use_for_a_while(&disk, seed).await;
+    assert!(given.acknowledged > 0);
+    all_is_there(&disk.crash(seed), &given).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_acknowledged_is_lost() {
+    for seed in 0..200 {
+        assert!(survives(seed, false).await, "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_lies_is_found_out() {
+    let mut lost = 0;
+    for seed in 0..200 {
+        lost += u32::from(!survives(seed, true).await);
+    }
+    assert!(lost > 100, "{lost} of 200");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_waits_shares_one_sync() {
+    let disk = MemoryDisk::default();
+    let (mut log, _closed) = Log::open(Arc::new(disk.clone()), 1 << 20, true).await.unwrap();
+    disk.fault(|faults| faults.sync_delay = Duration::from_millis(5));
+    let before = disk.syncs();
+    let mut answers = Vec::new();
+    for index in 0..100 {
+        answers.push(hand_over(&mut log, vec![entry(1, index, 50)]).await);
+        tokio::task::yield_now().await;
+    }
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+    assert_eq!(disk.syncs() - before, 2, "the first alone, and all others together");
+}
+
+#[tokio::test]
+async fn after_a_failed_write_there_is_no_other() {
+    type Fault = fn(&mut crate::disk::Faults);
+    let faults: [Fault; 2] = [|faults| faults.writes_fail = true, |faults| faults.syncs_fail = true];
+    for fault in faults {
+        let disk = MemoryDisk::default();
+        let (mut log, _closed) = open(&disk).await.unwrap();
+        append(&mut log, vec![entry(1, 0, 50)]).await;
+        disk.fault(fault);
+        let failed = hand_over(&mut log, vec![entry(1, 1, 50)]).await.await.unwrap().unwrap_err();
+        assert!(failed.to_string().starts_with("injected failure"), "{failed}");
+        // The disk works again, but what it did to that write nobody knows.
+        disk.fault(|faults| *faults = crate::disk::Faults::default());
+        hand_over(&mut log, vec![entry(1, 2, 50)]).await.await.unwrap().unwrap_err();
+        log.save_vote(&vote(9)).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_loses_nothing() {
+    let disk = MemoryDisk::default();
+    let (mut log, closed) = open(&disk).await.unwrap();
+    disk.fault(|faults| faults.full = true);
+    let mut safe = 0;
+    let error = loop {
+        match hand_over(&mut log, vec![entry(1, safe, 500)]).await.await.unwrap() {
+            Ok(()) => safe += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    drop(log);
+    closed.wait().await;
+    disk.fault(|faults| faults.full = false);
+    let (mut log, _closed) = open(&disk.crash(1)).await.unwrap();
+    assert_eq!(log.reader.lock().last(), Some(id(1, safe - 1)));
+    append(&mut log, vec![entry(1, safe, 500)]).await;
+}

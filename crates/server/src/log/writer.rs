@@ -1,0 +1,364 @@
+//! Group commit: whatever has been handed over while the last write was under way shares the next one.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use openraft::storage::IOFlushed;
+use tokio::sync::{mpsc, oneshot};
+
+use super::format::{FRAME_HEAD, Record, SEGMENT_HEAD, SegmentHead, close_frame, open_frame, segment_name};
+use super::recover::{Recovered, Segment};
+use crate::disk::{Disk, DiskFile, within};
+use crate::raft::{LogId, Types, Vote};
+
+/// A write takes in no more once it has so many bytes.
+const ENOUGH: usize = 4 << 20;
+
+/// Something for the writer to do, in order.
+pub(super) enum Job {
+    /// Write entries, encoded as records, and say when they are safe.
+    Append {
+        records: Vec<u8>,
+        /// The highest index among them.
+        highest: Option<u64>,
+        flushed: IOFlushed<Types>,
+    },
+    /// Write a vote and say when it is safe.
+    Vote(Vote, oneshot::Sender<io::Result<()>>),
+    /// Void the end of the log.
+    Truncate(Option<LogId>),
+    /// Forget the beginning of the log, and its files with it.
+    Purge(LogId),
+    /// Remember what was decided, whenever something is written next: it is nothing but a shortcut for the next start.
+    Committed(Option<LogId>),
+}
+
+/// Writes the log.
+pub(super) struct Writer {
+    disk: Arc<dyn Disk>,
+    jobs: mpsc::UnboundedReceiver<Job>,
+    segment_bytes: u64,
+    /// Full segments, oldest first.
+    full: VecDeque<(u64, Option<u64>)>,
+    active: Active,
+    /// The next segment, or the promise of it.
+    spare: Option<oneshot::Receiver<io::Result<Active>>>,
+    /// The sequence number of the next frame.
+    next: u64,
+    /// What every segment repeats at its beginning, so that older ones can be removed.
+    standing: Standing,
+    /// Why nothing can be written any more.
+    failed: Option<(io::ErrorKind, String)>,
+}
+
+/// The segment that is written to.
+struct Active {
+    head: SegmentHead,
+    file: Arc<dyn DiskFile>,
+    end: u64,
+    size: u64,
+    highest: Option<u64>,
+}
+
+/// The newest of each record of which only the newest counts.
+#[derive(Default)]
+struct Standing {
+    vote: Option<Vote>,
+    purged: Option<LogId>,
+    committed: Option<LogId>,
+    /// Whether the disk does not know the last of them yet.
+    committed_is_news: bool,
+}
+
+/// Jobs that share one write.
+struct Group {
+    frame: Vec<u8>,
+    highest: Option<u64>,
+    appended: Vec<IOFlushed<Types>>,
+    voted: Vec<oneshot::Sender<io::Result<()>>>,
+    purge: Option<LogId>,
+}
+
+impl Writer {
+    /// Makes the log ready to be gone on with: cuts off a torn end, and makes sure that what was read is safe. A
+    /// process that was killed can have left behind what was written but never synced.
+    pub(super) async fn prepare(
+        disk: Arc<dyn Disk>,
+        found: &mut Recovered,
+        segment_bytes: u64,
+        jobs: mpsc::UnboundedReceiver<Job>,
+    ) -> io::Result<Self> {
+        let active = match found.segments.pop() {
+            Some(last) => Active::reopen(&*disk, &last, segment_bytes).await?,
+            None => Active::create(&*disk, 0, segment_bytes).await?,
+        };
+        let spare = match found.spares.first() {
+            Some(&head) => Some(ready(Active::open(&*disk, head, segment_bytes).await?)),
+            None => None,
+        };
+        let standing = Standing {
+            vote: found.contents.vote,
+            purged: found.contents.purged,
+            committed: found.contents.committed,
+            committed_is_news: false,
+        };
+        let full = found.segments.iter().map(|segment| (segment.head.number, segment.highest)).collect();
+        let next = found.next;
+        Ok(Self { disk, jobs, segment_bytes, full, active, spare, next, standing, failed: None })
+    }
+
+    /// Writes until nobody can hand over anything any more.
+    pub(super) async fn run(mut self) {
+        while let Some(job) = self.jobs.recv().await {
+            let mut group = Group::new();
+            let mut gathered = self.take(job, &mut group);
+            while group.frame.len() < ENOUGH
+                && let Ok(job) = self.jobs.try_recv()
+            {
+                gathered = gathered.and_then(|()| self.take(job, &mut group));
+            }
+            let written = match gathered {
+                Ok(()) => self.write(&mut group).await,
+                Err(error) => Err(error),
+            };
+            group.answer(&self.remember(written));
+        }
+        // Not needed, but the next start has less to wait for.
+        let mut group = Group::new();
+        if self.standing.committed_is_news
+            && self.failed.is_none()
+            && let Err(error) = self.write_frame(&mut group).await
+        {
+            tracing::warn!(%error, "what was decided last could not be noted");
+        }
+    }
+
+    /// After a failed write or sync nobody knows what is on the disk, so there is no next one.
+    fn remember(&mut self, written: io::Result<()>) -> io::Result<()> {
+        if let Err(error) = &written
+            && self.failed.is_none()
+        {
+            tracing::error!(%error, "the log cannot be written any more");
+            self.failed = Some((error.kind(), error.to_string()));
+        }
+        written
+    }
+
+    fn take(&mut self, job: Job, group: &mut Group) -> io::Result<()> {
+        match job {
+            Job::Append { records, highest, flushed } => {
+                group.frame.extend_from_slice(&records);
+                group.highest = group.highest.max(highest);
+                group.appended.push(flushed);
+                Ok(())
+            }
+            Job::Vote(vote, saved) => {
+                self.standing.vote = Some(vote);
+                group.voted.push(saved);
+                Record::Vote(vote).put(&mut group.frame)
+            }
+            Job::Truncate(after) => Record::Truncate(after).put(&mut group.frame),
+            Job::Purge(upto) => {
+                self.standing.purged = self.standing.purged.max(Some(upto));
+                group.purge = Some(upto);
+                Record::Purge(upto).put(&mut group.frame)
+            }
+            Job::Committed(committed) => {
+                self.standing.committed = committed;
+                self.standing.committed_is_news = true;
+                Ok(())
+            }
+        }
+    }
+
+    async fn write(&mut self, group: &mut Group) -> io::Result<()> {
+        if let Some((kind, why)) = &self.failed {
+            return Err(io::Error::new(*kind, why.clone()));
+        }
+        if group.frame.len() == FRAME_HEAD {
+            return Ok(());
+        }
+        self.write_frame(group).await?;
+        if let Some(upto) = group.purge {
+            self.remove_segments(upto).await?;
+        }
+        self.prepare_spare()
+    }
+
+    /// Writes a group as one frame, and returns when it is safe.
+    async fn write_frame(&mut self, group: &mut Group) -> io::Result<()> {
+        if std::mem::take(&mut self.standing.committed_is_news) {
+            Record::Committed(self.standing.committed).put(&mut group.frame)?;
+        }
+        if !self.active.has_room(group.frame.len()) {
+            self.begin_segment().await?;
+        }
+        if self.active.is_empty() {
+            self.repeat_standing(group)?;
+        }
+        close_frame(&mut group.frame, self.active.head.salt, self.next)?;
+        self.active.file.write(self.active.end, &group.frame).await?;
+        self.active.file.sync().await?;
+        self.active.end += group.frame.len() as u64;
+        self.active.highest = self.active.highest.max(group.highest);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// The first frame of a segment begins with what older ones say.
+    fn repeat_standing(&self, group: &mut Group) -> io::Result<()> {
+        let mut frame = open_frame();
+        self.standing.put(&mut frame)?;
+        frame.extend_from_slice(&group.frame[FRAME_HEAD..]);
+        group.frame = frame;
+        Ok(())
+    }
+
+    /// Goes on in a new segment.
+    async fn begin_segment(&mut self) -> io::Result<()> {
+        let number = self.active.head.number + 1;
+        let spare = match self.spare.take() {
+            Some(spare) => spare.await.map_err(io::Error::other)??,
+            None => Active::create(&*self.disk, number, self.segment_bytes).await?,
+        };
+        let full = std::mem::replace(&mut self.active, spare);
+        self.full.push_back((full.head.number, full.highest));
+        Ok(())
+    }
+
+    /// Half a segment before it is needed, the next one is made elsewhere, since that takes many times as long as a
+    /// write.
+    fn prepare_spare(&mut self) -> io::Result<()> {
+        if self.spare.is_none() && self.active.end * 2 > self.active.size {
+            let (made, spare) = oneshot::channel();
+            let disk = Arc::clone(&self.disk);
+            let (number, size) = (self.active.head.number + 1, self.segment_bytes);
+            self.disk.run(Box::pin(async move {
+                // A writer that has ended needs no spare.
+                let _ = made.send(Active::create(&*disk, number, size).await);
+            }))?;
+            self.spare = Some(spare);
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest segments, as long as all that is in them was purged. The purge is safe by now.
+    async fn remove_segments(&mut self, upto: LogId) -> io::Result<()> {
+        while let Some(&(number, highest)) = self.full.front()
+            && highest.is_none_or(|highest| highest <= upto.index)
+        {
+            self.disk.remove(&segment_name(number)).await?;
+            self.full.pop_front();
+        }
+        Ok(())
+    }
+}
+
+impl Active {
+    async fn create(disk: &dyn Disk, number: u64, size: u64) -> io::Result<Self> {
+        let salt = getrandom::u64().map_err(io::Error::other)?;
+        let head = SegmentHead { number, salt };
+        let file = disk.create(&segment_name(number), &head.encode(), size).await?;
+        Ok(Self { head, file, end: SEGMENT_HEAD as u64, size, highest: None })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.end == SEGMENT_HEAD as u64
+    }
+
+    /// Whether so many bytes still fit. In an empty segment everything does: it grows.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.is_empty() || self.end + bytes as u64 <= self.size
+    }
+
+    async fn open(disk: &dyn Disk, head: SegmentHead, size: u64) -> io::Result<Self> {
+        let file = disk.open(&segment_name(head.number)).await?;
+        Ok(Self { head, file, end: SEGMENT_HEAD as u64, size, highest: None })
+    }
+
+    async fn reopen(disk: &dyn Disk, last: &Segment, size: u64) -> io::Result<Self> {
+        let mut active = Self::open(disk, last.head, size).await?;
+        if let Some(torn) = last.torn {
+            let place = disk.place(&segment_name(last.head.number));
+            tracing::warn!(place, from = last.end, to = torn, "cut off a write that was never completed");
+            active.file.write(last.end as u64, &vec![0; torn - last.end]).await?;
+        }
+        active.file.sync().await?;
+        active.end = last.end as u64;
+        active.highest = last.highest;
+        Ok(active)
+    }
+}
+
+impl Standing {
+    fn put(&self, frame: &mut Vec<u8>) -> io::Result<()> {
+        if let Some(vote) = self.vote {
+            Record::Vote(vote).put(frame)?;
+        }
+        if let Some(purged) = self.purged {
+            Record::Purge(purged).put(frame)?;
+        }
+        Record::Committed(self.committed).put(frame)
+    }
+}
+
+impl Group {
+    fn new() -> Self {
+        let frame = open_frame();
+        Self { frame, highest: None, appended: Vec::new(), voted: Vec::new(), purge: None }
+    }
+
+    fn answer(self, written: &io::Result<()>) {
+        let result = || match written {
+            Ok(()) => Ok(()),
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        for saved in self.voted {
+            // Whoever asked may be gone.
+            let _ = saved.send(result());
+        }
+        // The library keeps only the newest of its own callbacks. To be called several times in a row makes it wait
+        // for more, for as long as a timer tick.
+        let mut newest = None;
+        for flushed in self.appended {
+            match flushed {
+                IOFlushed::Notify(notify) => newest = Some(IOFlushed::Notify(notify)),
+                other => other.io_completed(result()),
+            }
+        }
+        if let Some(flushed) = newest {
+            flushed.io_completed(result());
+        }
+    }
+}
+
+fn ready(active: Active) -> oneshot::Receiver<io::Result<Active>> {
+    let (made, spare) = oneshot::channel();
+    // The receiver is right here.
+    let _ = made.send(Ok(active));
+    spare
+}
+
+/// Starts the writer where it may block; the second is answered when it has ended.
+pub(super) async fn start(
+    disk: Arc<dyn Disk>,
+    mut found: Recovered,
+    segment_bytes: u64,
+) -> io::Result<(mpsc::UnboundedSender<Job>, oneshot::Receiver<()>, Recovered)> {
+    let (sender, jobs) = mpsc::unbounded_channel();
+    let (ended, end) = oneshot::channel();
+    let at = Arc::clone(&disk);
+    let (writer, found) = within(&*disk, async move {
+        let writer = Writer::prepare(at, &mut found, segment_bytes, jobs).await;
+        (writer, found)
+    })
+    .await?;
+    let writer = writer?;
+    disk.run(Box::pin(async move {
+        writer.run().await;
+        // Nobody has to wait for it.
+        let _ = ended.send(());
+    }))?;
+    Ok((sender, end, found))
+}

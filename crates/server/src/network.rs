@@ -1,0 +1,451 @@
+//! Speaking to the other nodes, on behalf of the consensus library.
+//!
+//! ```text
+//!   Append           a stream there and one back: requests follow each other without waiting for answers
+//!   Vote, PreVote, TransferLeader, Past
+//!   Snapshot         a head, then the state in pieces, over a connection of its own
+//! ```
+//!
+//! A node that was stopped, or cut off, leaves connections behind that look alive. So every question has a time limit,
+//! and a connection that owed an answer and was silent is not asked again: the next question opens another.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use conclave_wire::Connector;
+use conclave_wire::peer::Frame;
+use conclave_wire::peer::peer_client::PeerClient;
+use futures_util::{Stream, stream};
+use openraft::base::{BoxFuture, BoxStream};
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::network::{
+    Backoff, NetBackoff, NetSnapshot, NetStreamAppend, NetTransferLeader, NetVote, RPCOption,
+};
+use openraft::raft::{
+    AppendEntriesRequest, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::{OptionalSend, RPCTypes, RaftNetworkFactory};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tonic::metadata::AsciiMetadataValue;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+use crate::raft::{Node, Snapshot, SnapshotMeta, Types, Vote, encode_append, put, whole};
+
+/// How large a message between nodes may be.
+pub(crate) const MESSAGE_BYTES: usize = 64 << 20;
+/// Under which key a request says for whom it is meant.
+pub(crate) const ADDRESSEE: &str = "conclave-to";
+/// A snapshot travels in pieces of this size.
+const PIECE: usize = 1 << 20;
+/// How fast a snapshot must travel at least, in bytes per second, beyond the time it takes to be installed.
+const SNAPSHOT_PACE: u64 = 4 << 20;
+/// How long to leave a node alone that could not be reached.
+const PAUSE: Duration = Duration::from_millis(50);
+
+type RpcError = RPCError<Types>;
+
+/// What a snapshot begins with on the wire.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SnapshotHead {
+    pub(crate) vote: Vote,
+    pub(crate) meta: SnapshotMeta,
+    pub(crate) bytes: u64,
+    pub(crate) checksum: u32,
+}
+
+/// How a request names a node of a cluster, so that no other takes it for its own.
+pub(crate) fn addressee(members: &BTreeMap<u64, String>, node: u64) -> String {
+    let mut text = String::new();
+    for (id, address) in members {
+        text.push_str(&format!("{id}={address} "));
+    }
+    format!("{node}@{:08x}", crc32c::crc32c(text.as_bytes()))
+}
+
+/// The other nodes.
+pub(crate) struct Peers {
+    me: u64,
+    members: BTreeMap<u64, String>,
+    transport: Connector,
+    patience: Duration,
+    /// One connection to each, for everything but snapshots.
+    links: BTreeMap<u64, Arc<Link>>,
+}
+
+impl Peers {
+    pub(crate) fn new(
+        me: u64,
+        members: &BTreeMap<u64, String>,
+        transport: Connector,
+        patience: Duration,
+    ) -> Self {
+        let mut peers = Self { me, members: members.clone(), transport, patience, links: BTreeMap::new() };
+        for (&id, address) in members.iter().filter(|&(&id, _)| id != me) {
+            let link = Arc::new(peers.link(id, address));
+            peers.links.insert(id, link);
+        }
+        peers
+    }
+
+    /// Everyone but this node.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Peer> + '_ {
+        self.links.iter().map(|(&id, link)| self.peer(id, Arc::clone(link)))
+    }
+
+    fn link(&self, target: u64, address: &str) -> Link {
+        Link {
+            address: address.to_owned(),
+            addressee: addressee(&self.members, target),
+            transport: Arc::clone(&self.transport),
+            patience: self.patience,
+            open: Mutex::new(None),
+        }
+    }
+
+    fn peer(&self, target: u64, link: Arc<Link>) -> Peer {
+        Peer { me: self.me, target, link }
+    }
+}
+
+impl RaftNetworkFactory<Types> for Peers {
+    type Network = Peer;
+
+    async fn new_client(&mut self, target: u64, node: &Node) -> Peer {
+        let link = match self.links.get(&target) {
+            Some(link) => Arc::clone(link),
+            None => Arc::new(self.link(target, &node.addr)),
+        };
+        self.peer(target, link)
+    }
+
+    async fn new_snapshot_client(&mut self, target: u64, node: &Node) -> Peer {
+        let link = Arc::new(self.link(target, &node.addr));
+        self.peer(target, link)
+    }
+}
+
+/// A connection to a node, opened when it is needed.
+struct Link {
+    address: String,
+    addressee: String,
+    transport: Connector,
+    /// How long an answer may take.
+    patience: Duration,
+    /// The connection, and since when.
+    open: Mutex<Option<(Channel, Instant)>>,
+}
+
+impl Link {
+    fn client(&self) -> Result<PeerClient<Channel>, RpcError> {
+        let mut open = self.lock();
+        let channel = match &*open {
+            Some((channel, _)) => channel.clone(),
+            None => {
+                let channel = conclave_wire::channel(&self.transport, &self.address, self.patience)
+                    .map_err(|error| Unreachable::new(&error))?;
+                open.insert((channel, Instant::now())).0.clone()
+            }
+        };
+        Ok(PeerClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES)
+            .max_encoding_message_size(MESSAGE_BYTES))
+    }
+
+    /// Takes another connection from now on, unless this one is new: a node that hangs is not helped by many.
+    fn distrust(&self) {
+        self.lock().take_if(|(_, since)| since.elapsed() >= self.patience);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Channel, Instant)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Ok(addressee) = AsciiMetadataValue::try_from(&self.addressee) {
+            request.metadata_mut().insert(ADDRESSEE, addressee);
+        }
+        request
+    }
+}
+
+/// Notices a question that is given up: what asked it is dropped before it was answered.
+struct Asking<'a> {
+    link: &'a Link,
+    answered: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.link.distrust();
+        }
+    }
+}
+
+/// One of the other nodes.
+pub(crate) struct Peer {
+    me: u64,
+    target: u64,
+    link: Arc<Link>,
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer({} at {})", self.target, self.link.address)
+    }
+}
+
+impl Peer {
+    pub(crate) fn id(&self) -> u64 {
+        self.target
+    }
+
+    /// Asks one question that has one answer.
+    pub(crate) async fn ask<A, F>(
+        &self,
+        action: RPCTypes,
+        question: &impl Serialize,
+        limit: Duration,
+        call: impl FnOnce(PeerClient<Channel>, Request<Frame>) -> F,
+    ) -> Result<A, RpcError>
+    where
+        A: for<'a> Deserialize<'a>,
+        F: Future<Output = Result<Response<Frame>, Status>>,
+    {
+        let mut payload = Vec::new();
+        put(question, &mut payload).map_err(|error| unclear(&error))?;
+        let request = self.link.request(Frame { payload: payload.into() });
+        let client = self.link.client()?;
+        let mut asking = Asking { link: &self.link, answered: false };
+        let answer = timeout(limit, call(client, request)).await;
+        let answer = answer.map_err(|_| self.late(action, limit))?;
+        asking.answered = true;
+        let frame = answer.map_err(|status| refused(&status))?.into_inner();
+        whole(&frame.payload).map_err(|error| unclear(&error))
+    }
+
+    fn late(&self, action: RPCTypes, timeout: Duration) -> RpcError {
+        Timeout { action, id: self.me, target: self.target, timeout }.into()
+    }
+}
+
+fn refused(status: &Status) -> RpcError {
+    Unreachable::from_string(format!("{:?}: {}", status.code(), status.message())).into()
+}
+
+fn unclear(error: &io::Error) -> RpcError {
+    NetworkError::new(error).into()
+}
+
+impl NetBackoff<Types> for Peer {
+    fn backoff(&self) -> Option<Backoff> {
+        Some(Backoff::new(std::iter::repeat(PAUSE)))
+    }
+}
+
+impl NetVote<Types> for Peer {
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RpcError> {
+        let call = |mut client: PeerClient<Channel>, request| async move { client.vote(request).await };
+        self.ask(RPCTypes::Vote, &rpc, option.hard_ttl(), call).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        rpc: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RpcError> {
+        let call = |mut client: PeerClient<Channel>, request| async move { client.pre_vote(request).await };
+        self.ask(RPCTypes::Vote, &rpc, option.hard_ttl(), call).await
+    }
+}
+
+impl NetTransferLeader<Types> for Peer {
+    async fn transfer_leader(
+        &mut self,
+        rpc: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, RpcError> {
+        let call =
+            |mut client: PeerClient<Channel>, request| async move { client.transfer_leader(request).await };
+        self.ask(RPCTypes::TransferLeader, &rpc, option.hard_ttl(), call).await
+    }
+}
+
+impl NetSnapshot<Types> for Peer {
+    type SnapshotData = Bytes;
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        option: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        let limit = option.hard_ttl() + Duration::from_secs(snapshot.snapshot.len() as u64 / SNAPSHOT_PACE);
+        let pieces = pieces(vote, snapshot).map_err(|error| NetworkError::new(&error))?;
+        let mut client = self.link.client()?;
+        let request = self.link.request(pieces);
+        tokio::select! {
+            biased;
+            closed = cancel => Err(closed.into()),
+            answer = timeout(limit, client.snapshot(request)) => {
+                let answer = answer.map_err(|_| self.late(RPCTypes::InstallSnapshot, limit))?;
+                let frame = answer.map_err(|status| refused(&status))?.into_inner();
+                Ok(whole(&frame.payload).map_err(|error| unclear(&error))?)
+            }
+        }
+    }
+}
+
+fn pieces(vote: Vote, snapshot: Snapshot) -> io::Result<impl Stream<Item = Frame> + Send + 'static> {
+    let mut state = snapshot.snapshot;
+    let checksum = crc32c::crc32c(&state);
+    let head = SnapshotHead { vote, meta: snapshot.meta, bytes: state.len() as u64, checksum };
+    let mut payload = Vec::new();
+    put(&head, &mut payload)?;
+    let rest = std::iter::from_fn(move || {
+        let piece = state.split_to(state.len().min(PIECE));
+        (!piece.is_empty()).then_some(piece)
+    });
+    let payloads = std::iter::once(Bytes::from(payload)).chain(rest);
+    Ok(stream::iter(payloads.map(|payload| Frame { payload })))
+}
+
+impl NetStreamAppend<Types> for Peer {
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        _option: RPCOption,
+    ) -> BoxFuture<'s, Result<BoxStream<'s, Result<StreamAppendResult<Types>, RpcError>>, RpcError>>
+    where
+        S: Stream<Item = AppendEntriesRequest<Types>> + OptionalSend + Unpin + 'static,
+    {
+        Box::pin(async move {
+            let limit = self.link.patience;
+            let flight = Arc::new(Flight::default());
+            let mut client = self.link.client()?;
+            let mut asking = Asking { link: &self.link, answered: false };
+            let call = client.append(self.link.request(requests(input, Arc::clone(&flight))));
+            let answers = timeout(limit, call).await;
+            let answers = answers.map_err(|_| self.late(RPCTypes::AppendEntries, limit))?;
+            asking.answered = true;
+            let answers = match answers {
+                Ok(answers) => answers.into_inner(),
+                Err(status) => {
+                    // The library takes its pause while it makes the next request, and none was taken from it here.
+                    sleep(PAUSE).await;
+                    return Err(refused(&status));
+                }
+            };
+            let open = Answers { peer: self, answers, flight };
+            let answers = stream::unfold(Some(open), |open| async move { open?.next().await });
+            Ok(Box::pin(answers) as BoxStream<'s, _>)
+        })
+    }
+}
+
+/// Requests as frames, and a note of when each was sent.
+fn requests<S>(input: S, flight: Arc<Flight>) -> impl Stream<Item = Frame> + Send + 'static
+where
+    S: Stream<Item = AppendEntriesRequest<Types>> + Send + 'static,
+{
+    tokio_stream::StreamExt::map_while(input, move |request| match encode_append(&request) {
+        Ok(payload) => {
+            flight.sent();
+            Some(Frame { payload })
+        }
+        Err(error) => {
+            tracing::error!(%error, "entries that cannot be sent");
+            None
+        }
+    })
+}
+
+/// Answers to a stream of requests.
+struct Answers<'s> {
+    peer: &'s Peer,
+    answers: tonic::Streaming<Frame>,
+    flight: Arc<Flight>,
+}
+
+type Answer<'s> = Option<(Result<StreamAppendResult<Types>, RpcError>, Option<Answers<'s>>)>;
+
+impl<'s> Answers<'s> {
+    async fn next(mut self) -> Answer<'s> {
+        let limit = self.peer.link.patience;
+        // A heartbeat is dropped when its time is over, not told.
+        let mut asking = Asking { link: &self.peer.link, answered: self.flight.is_empty() };
+        let answer = tokio::select! {
+            biased;
+            answer = self.answers.message() => answer,
+            () = self.flight.overdue(limit) => {
+                return Some((Err(self.peer.late(RPCTypes::AppendEntries, limit)), None));
+            }
+        };
+        asking.answered = true;
+        drop(asking);
+        match answer {
+            Ok(Some(frame)) => {
+                self.flight.landed();
+                match whole(&frame.payload) {
+                    Ok(result) => Some((Ok(result), Some(self))),
+                    Err(error) => Some((Err(unclear(&error)), None)),
+                }
+            }
+            Ok(None) => None,
+            Err(status) => Some((Err(refused(&status)), None)),
+        }
+    }
+}
+
+/// When the requests were sent that have not been answered, oldest first.
+#[derive(Default)]
+struct Flight {
+    sent: Mutex<VecDeque<Instant>>,
+    another: Notify,
+}
+
+impl Flight {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Instant>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn sent(&self) {
+        self.lock().push_back(Instant::now());
+        self.another.notify_one();
+    }
+
+    fn landed(&self) {
+        self.lock().pop_front();
+    }
+
+    /// Returns when a request has waited too long.
+    async fn overdue(&self, limit: Duration) {
+        loop {
+            let oldest = self.lock().front().copied();
+            match oldest {
+                Some(oldest) if oldest.elapsed() >= limit => return,
+                Some(oldest) => sleep_until(oldest + limit).await,
+                None => self.another.notified().await,
+            }
+        }
+    }
+}

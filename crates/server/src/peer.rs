@@ -1,0 +1,168 @@
+//! Answering the other nodes.
+
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use conclave_wire::peer::Frame;
+use conclave_wire::peer::peer_server::Peer;
+use futures_util::{Stream, StreamExt, stream};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::raft::AppendEntriesRequest;
+use serde::{Deserialize, Serialize};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::birth::{Gate, past};
+use crate::network::{ADDRESSEE, SnapshotHead};
+use crate::raft::{Raft, Snapshot, Types, decode_append, put, whole};
+
+/// No state is as large as this: whoever announces one is mistaken.
+const SNAPSHOT_BYTES: u64 = 4 << 30;
+
+/// What other nodes may ask of this one.
+#[derive(Clone)]
+pub struct PeerService {
+    pub(crate) raft: Raft,
+    pub(crate) gate: Arc<Gate>,
+    /// How requests to this node begin.
+    pub(crate) addressee: String,
+}
+
+type Answers = Pin<Box<dyn Stream<Item = Result<Frame, Status>> + Send>>;
+
+impl PeerService {
+    fn is_meant<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        let named = request.metadata().get(ADDRESSEE).and_then(|value| value.to_str().ok());
+        if named == Some(self.addressee.as_str()) {
+            return Ok(());
+        }
+        let named = named.unwrap_or("nobody");
+        Err(Status::failed_precondition(format!(
+            "this is node {}, and the request is for {named}: the nodes were given different lists of members",
+            self.addressee
+        )))
+    }
+
+    fn question<T: for<'a> Deserialize<'a>>(&self, request: &Request<Frame>) -> Result<T, Status> {
+        self.is_meant(request)?;
+        whole(&request.get_ref().payload).map_err(|error| unreadable(&error))
+    }
+
+    /// A request of a stream, if it makes sense and comes from a leader that counts.
+    fn accept(&self, frame: Frame) -> Result<AppendEntriesRequest<Types>, Status> {
+        let request = decode_append(frame.payload).map_err(|error| unreadable(&error))?;
+        self.gate.may_follow(&request.vote)?;
+        Ok(request)
+    }
+
+    /// Refuses what would stop the library with a panic: no leader sends it.
+    fn is_possible(&self, head: &SnapshotHead) -> Result<(), Status> {
+        let committed = self.raft.metrics().borrow_watched().local_committed;
+        let last = head.meta.last_log_id;
+        let is_later = last > committed;
+        let is_longer = last.map(|id| id.index) > committed.map(|id| id.index);
+        let is_the_leaders = last.is_none_or(|id| id.leader_id <= *head.vote.leader_id());
+        if is_the_leaders && (!is_later || is_longer) {
+            return Ok(());
+        }
+        Err(Status::invalid_argument("a snapshot that contradicts what was decided"))
+    }
+}
+
+fn answer(value: &impl Serialize) -> Result<Frame, Status> {
+    let mut payload = Vec::new();
+    put(value, &mut payload).map_err(|error| Status::internal(error.to_string()))?;
+    Ok(Frame { payload: payload.into() })
+}
+
+fn unreadable(error: &std::io::Error) -> Status {
+    Status::invalid_argument(format!("no message of this protocol: {error}"))
+}
+
+fn stopped(error: impl std::fmt::Display) -> Status {
+    Status::unavailable(error.to_string())
+}
+
+#[tonic::async_trait]
+impl Peer for PeerService {
+    type AppendStream = Answers;
+
+    async fn append(&self, request: Request<Streaming<Frame>>) -> Result<Response<Answers>, Status> {
+        self.is_meant(&request)?;
+        let service = self.clone();
+        let refusal = Arc::new(Mutex::new(None));
+        let refused = Arc::clone(&refusal);
+        let requests = tokio_stream::StreamExt::map_while(request.into_inner(), move |frame| {
+            // A leader that has gone away needs no answer.
+            let accepted = service.accept(frame.ok()?);
+            accepted
+                .map_err(|status| *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(status))
+                .ok()
+        });
+        let answers = self.raft.stream_append(requests).map(|result| match result {
+            Ok(result) => answer(&result),
+            Err(fatal) => Err(stopped(fatal)),
+        });
+        let last = stream::once(async move { refusal.lock().unwrap_or_else(PoisonError::into_inner).take() });
+        let answers = answers.chain(last.filter_map(|status| ready(status.map(Err))));
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn vote(&self, request: Request<Frame>) -> Result<Response<Frame>, Status> {
+        let question = self.question(&request)?;
+        self.gate.may_vote()?;
+        let result = self.raft.vote(question).await.map_err(stopped)?;
+        Ok(Response::new(answer(&result)?))
+    }
+
+    async fn pre_vote(&self, request: Request<Frame>) -> Result<Response<Frame>, Status> {
+        let question = self.question(&request)?;
+        self.gate.may_vote()?;
+        let result = self.raft.pre_vote(question).await.map_err(stopped)?;
+        Ok(Response::new(answer(&result)?))
+    }
+
+    async fn snapshot(&self, request: Request<Streaming<Frame>>) -> Result<Response<Frame>, Status> {
+        self.is_meant(&request)?;
+        let mut frames = request.into_inner();
+        let first = frames.message().await?.ok_or_else(|| Status::invalid_argument("no snapshot"))?;
+        let head: SnapshotHead = whole(&first.payload).map_err(|error| unreadable(&error))?;
+        self.gate.may_follow(&head.vote)?;
+        let state = state(&mut frames, &head).await?;
+        self.is_possible(&head)?;
+        let snapshot = Snapshot { meta: head.meta, snapshot: state };
+        let result = self.raft.install_full_snapshot(head.vote, snapshot).await.map_err(stopped)?;
+        Ok(Response::new(answer(&result)?))
+    }
+
+    async fn transfer_leader(&self, request: Request<Frame>) -> Result<Response<Frame>, Status> {
+        let question = self.question(&request)?;
+        self.gate.may_vote()?;
+        let result = self.raft.handle_transfer_leader(question).await.map_err(stopped)?;
+        Ok(Response::new(answer(&result)?))
+    }
+
+    async fn past(&self, request: Request<Frame>) -> Result<Response<Frame>, Status> {
+        self.is_meant(&request)?;
+        Ok(Response::new(answer(&past(&self.raft, &self.gate))?))
+    }
+}
+
+/// Puts the pieces of a snapshot together, as long as there are no more than announced.
+async fn state(frames: &mut Streaming<Frame>, head: &SnapshotHead) -> Result<Bytes, Status> {
+    if head.bytes > SNAPSHOT_BYTES {
+        return Err(Status::out_of_range("a snapshot of this size cannot be"));
+    }
+    let mut state = BytesMut::new();
+    while let Some(frame) = frames.message().await? {
+        state.extend_from_slice(&frame.payload);
+        if state.len() as u64 > head.bytes {
+            return Err(Status::invalid_argument("more of a snapshot than was announced"));
+        }
+    }
+    if state.len() as u64 != head.bytes || crc32c::crc32c(&state) != head.checksum {
+        return Err(Status::data_loss("the snapshot did not arrive whole"));
+    }
+    Ok(state.freeze())
+}

@@ -1,0 +1,216 @@
+//! A whole node: consensus, storage and front, on one address.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_wire::v1::conclave_server::ConclaveServer;
+use conclave_wire::{Connector, DESCRIPTORS};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::Router;
+
+use crate::consensus::{self, Compaction, Consensus, Kept, Timing};
+use crate::disk::Disk;
+use crate::front::Front;
+use crate::front::batcher::{self, Batcher};
+use crate::front::clock::{Clock, ServiceClock};
+use crate::front::hall::Hall;
+
+/// The largest message of a client.
+const LARGEST_MESSAGE: usize = 1 << 20;
+/// Streams that one connection may have open.
+const STREAMS_PER_CONNECTION: u32 = 1024;
+/// A connection that is silent for so long is asked whether it lives, and must say so in as much time again.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// What a node is made of.
+pub struct Options {
+    /// Its number in the cluster, from 1.
+    pub id: u64,
+    /// All nodes and where they listen, this one included.
+    pub members: BTreeMap<u64, String>,
+    /// Where to listen, if not where the others reach it.
+    pub listen: String,
+    /// Where it keeps what must not be lost.
+    pub disk: Arc<dyn Disk>,
+    /// How bytes travel.
+    pub transport: Connector,
+    /// How long things may take.
+    pub timing: Timing,
+    /// When it forgets the beginning of its log.
+    pub compaction: Compaction,
+    /// By which clock leases run while it leads.
+    pub clock: Box<dyn Clock>,
+}
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// It cannot listen there.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Consensus or storage refuse.
+    #[error(transparent)]
+    Consensus(#[from] consensus::StartError),
+    /// The wire cannot be described, which is a mistake of the build.
+    #[error("reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// A node that runs.
+pub struct Server {
+    address: String,
+    consensus: Arc<Consensus>,
+    stop: CancellationToken,
+    serving: JoinHandle<Result<(), tonic::transport::Error>>,
+}
+
+impl Server {
+    /// Starts a node: it is ready when this returns, though its cluster may still look for a leader.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let (incoming, address) = options
+            .transport
+            .listen(options.listen.clone())
+            .await
+            .map_err(|source| StartError::Listen { address: options.listen.clone(), source })?;
+        let hall = Arc::new(Hall::default());
+        let starting = Consensus::start(consensus::Options {
+            id: options.id,
+            members: options.members,
+            disk: options.disk,
+            transport: Arc::clone(&options.transport),
+            timing: options.timing,
+            compaction: options.compaction,
+            sink: Arc::clone(&hall) as _,
+        });
+        let consensus = Arc::new(starting.await?);
+        let (queue, gathered) = mpsc::channel(batcher::QUEUE);
+        let clock = Arc::new(ServiceClock::new(options.clock));
+        let stop = CancellationToken::new();
+        let front = Front::new(consensus.clone(), Arc::clone(&hall), queue, options.transport);
+        let (health, health_service) = tonic_health::server::health_reporter();
+        let follow = follow_leadership(consensus.clone(), Arc::clone(&hall), Arc::clone(&clock), health);
+        let router = routes(front, &consensus, health_service)?;
+        let leader = consensus.leader();
+        tokio::spawn(Batcher { queue: gathered, consensus: consensus.clone(), hall, clock, leader }.run());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(follow));
+        let serving =
+            tokio::spawn(router.serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned()));
+        Ok(Self { address, consensus, stop, serving })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Its part in the consensus.
+    #[must_use]
+    pub fn consensus(&self) -> &Consensus {
+        &self.consensus
+    }
+
+    /// Hands the lead over, sends clients away and stops.
+    pub async fn shutdown(self) {
+        match self.consensus.hand_over().await {
+            Ok(node) => tracing::info!(node, "handed the lead over"),
+            Err(Kept::NotLeader | Kept::Nobody) => {}
+            Err(error) => tracing::warn!(%error, "the lead was not handed over"),
+        }
+        self.stop.cancel();
+        self.consensus.shutdown().await;
+        let abort = self.serving.abort_handle();
+        // Streams of clients that do not leave by themselves are cut.
+        if tokio::time::timeout(Duration::from_millis(200), self.serving).await.is_err() {
+            abort.abort();
+        }
+    }
+
+    /// Returns when the node cannot go on, with the reason.
+    pub async fn failed(&self) -> String {
+        self.consensus.failure().await
+    }
+}
+
+fn routes(
+    front: Front,
+    consensus: &Consensus,
+    health: impl tonic::codegen::Service<
+        tonic::codegen::http::Request<tonic::body::Body>,
+        Response = tonic::codegen::http::Response<tonic::body::Body>,
+        Error = std::convert::Infallible,
+        Future: Send,
+    > + tonic::server::NamedService
+    + Clone
+    + Send
+    + Sync
+    + 'static,
+) -> Result<Router, StartError> {
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()?;
+    Ok(tonic::transport::Server::builder()
+        .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .tcp_nodelay(true)
+        .add_service(ConclaveServer::new(front).max_decoding_message_size(LARGEST_MESSAGE))
+        .add_service(consensus.peer_service())
+        .add_service(health)
+        .add_service(reflection))
+}
+
+/// Keeps clock, guests and health in step with who leads.
+async fn follow_leadership(
+    consensus: Arc<Consensus>,
+    hall: Arc<Hall>,
+    clock: Arc<ServiceClock>,
+    health: tonic_health::server::HealthReporter,
+) {
+    let mut leadership = consensus.leader();
+    let mut led = None;
+    loop {
+        let leader = *leadership.borrow_and_update();
+        let leading = leader.filter(|leader| leader.is_me).map(|leader| leader.term);
+        if led.is_some() && led != leading {
+            hall.send_all_away("this node no longer leads");
+            tracing::info!(term = led, "this node no longer leads");
+        }
+        if let Some(term) = leading
+            && led != leading
+        {
+            clock.start_at(hall.now());
+            tracing::info!(term, "this node leads");
+        }
+        led = leading;
+        if leader.is_some() {
+            health.set_serving::<ConclaveServer<Front>>().await;
+        } else {
+            health.set_not_serving::<ConclaveServer<Front>>().await;
+        }
+        if leadership.changed().await.is_err() {
+            hall.send_all_away("this node stops");
+            return;
+        }
+    }
+}
+
+/// Whether an address can be reached from this machine only.
+#[must_use]
+pub fn is_loopback(address: &str) -> bool {
+    if let Ok(address) = address.parse::<SocketAddr>() {
+        return address.ip().is_loopback();
+    }
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}

@@ -1,0 +1,163 @@
+//! Snapshots on disk: the encoded state, and up to which entry it goes. Each is a file of its own, written beside,
+//! synced and then moved into place; the last two are kept.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+
+use crate::disk::{Disk, StorageError, within};
+use crate::raft::{Snapshot, SnapshotMeta, put, take};
+
+const MAGIC: &[u8; 8] = b"snapshot";
+const VERSION: u32 = 1;
+/// Magic, version, checksum of the rest.
+const HEAD: usize = 16;
+const KEPT: usize = 2;
+
+/// The snapshots of a node.
+#[derive(Clone)]
+pub(crate) struct Snapshots {
+    disk: Arc<dyn Disk>,
+}
+
+impl Snapshots {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
+        Self { disk }
+    }
+
+    /// The newest one.
+    ///
+    /// # Errors
+    /// If it is damaged. An older one is not taken instead: the log no longer reaches back to it.
+    pub(crate) async fn newest(&self) -> Result<Option<Snapshot>, StorageError> {
+        let disk = Arc::clone(&self.disk);
+        let failed = |error| StorageError::Io { place: self.disk.place(""), error };
+        within(&*self.disk, async move { newest(&*disk).await }).await.map_err(failed)?
+    }
+
+    /// Does something that takes its time, and keeps the snapshot that comes out of it.
+    pub(crate) async fn keep(
+        &self,
+        make: impl FnOnce() -> io::Result<Snapshot> + Send + 'static,
+    ) -> io::Result<Snapshot> {
+        let disk = Arc::clone(&self.disk);
+        within(&*self.disk, async move {
+            let snapshot = make()?;
+            let name = name(&snapshot.meta);
+            disk.replace(&name, &encode(&snapshot)?).await?;
+            remove_old(&*disk).await?;
+            Ok(snapshot)
+        })
+        .await?
+    }
+}
+
+/// Index zero is before the first entry here.
+fn name(meta: &SnapshotMeta) -> String {
+    let index = meta.last_log_id.map_or(0, |id| id.index + 1);
+    format!("snapshot-{index:020}")
+}
+
+/// In order, since the numbers have a fixed width.
+async fn names(disk: &dyn Disk) -> io::Result<Vec<String>> {
+    let mut names = disk.list().await?;
+    names.retain(|name| name.starts_with("snapshot-"));
+    names.sort();
+    Ok(names)
+}
+
+async fn remove_old(disk: &dyn Disk) -> io::Result<()> {
+    let names = names(disk).await?;
+    for name in names.iter().rev().skip(KEPT) {
+        disk.remove(name).await?;
+    }
+    Ok(())
+}
+
+async fn newest(disk: &dyn Disk) -> Result<Option<Snapshot>, StorageError> {
+    let names = names(disk).await.map_err(StorageError::io(disk, ""))?;
+    let Some(name) = names.last() else { return Ok(None) };
+    let bytes = disk.read(name).await.map_err(StorageError::io(disk, name))?;
+    decode(disk, name, bytes.into()).map(Some)
+}
+
+fn encode(snapshot: &Snapshot) -> io::Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(HEAD + 256 + snapshot.snapshot.len());
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    put(&snapshot.meta, &mut out)?;
+    out.extend_from_slice(&snapshot.snapshot);
+    let sum = crc32c::crc32c(&out[HEAD..]);
+    out[12..HEAD].copy_from_slice(&sum.to_le_bytes());
+    Ok(out)
+}
+
+fn decode(disk: &dyn Disk, name: &str, mut bytes: Bytes) -> Result<Snapshot, StorageError> {
+    let damaged = |at: usize, why: &str| StorageError::damaged(disk, name, at, why);
+    if bytes.len() < HEAD || &bytes[..8] != MAGIC {
+        return Err(damaged(0, "no snapshot"));
+    }
+    bytes.advance(8);
+    let (version, sum) = (bytes.get_u32_le(), bytes.get_u32_le());
+    if version != VERSION {
+        return Err(StorageError::Version { place: disk.place(name), found: version, known: VERSION });
+    }
+    if crc32c::crc32c(&bytes) != sum {
+        return Err(damaged(HEAD, "a bad checksum"));
+    }
+    let meta = take(&mut bytes).map_err(|error| damaged(HEAD, &error.to_string()))?;
+    Ok(Snapshot { meta, snapshot: bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+    use crate::raft::{LeaderId, LogId};
+
+    fn snapshot(index: u64) -> Snapshot {
+        let last = LogId::new(LeaderId { term: 1, node_id: 1 }, index);
+        let meta = SnapshotMeta { last_log_id: Some(last), ..SnapshotMeta::default() };
+        Snapshot { meta, snapshot: vec![index as u8; 100].into() }
+    }
+
+    async fn three() -> (MemoryDisk, Snapshots) {
+        let disk = MemoryDisk::default();
+        let snapshots = Snapshots::new(Arc::new(disk.clone()));
+        for index in [5, 17, 200] {
+            snapshots.keep(move || Ok(snapshot(index))).await.unwrap();
+        }
+        (disk, snapshots)
+    }
+
+    #[tokio::test]
+    async fn the_last_two_are_kept_and_the_newest_is_taken() {
+        let (disk, snapshots) = three().await;
+        assert_eq!(disk.list().await.unwrap(), [name(&snapshot(17).meta), name(&snapshot(200).meta)]);
+        let newest = snapshots.newest().await.unwrap().unwrap();
+        assert_eq!(newest.meta, snapshot(200).meta);
+        assert_eq!(newest.snapshot, snapshot(200).snapshot);
+    }
+
+    #[tokio::test]
+    async fn any_changed_byte_is_damage() {
+        let (disk, snapshots) = three().await;
+        let name = name(&snapshot(200).meta);
+        let good = disk.read(&name).await.unwrap();
+        for place in (0..8).chain(12..good.len()) {
+            let mut bad = good.clone();
+            bad[place] ^= 4;
+            disk.replace(&name, &bad).await.unwrap();
+            let error = snapshots.newest().await.unwrap_err();
+            assert!(matches!(error, StorageError::Damaged { .. }), "byte {place}: {error}");
+            assert_eq!(disk.read(&name).await.unwrap(), bad, "nothing is changed");
+        }
+        let mut later = good;
+        later[8] += 1;
+        disk.replace(&name, &later).await.unwrap();
+        let error = snapshots.newest().await.unwrap_err();
+        assert!(matches!(error, StorageError::Version { found: 2, known: 1, .. }), "{error}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Tokens grow: who was granted a name before another asked for it has the smaller token, and no token is given twice.
+
+use std::collections::BTreeSet;
+
+use super::{Case, Violation, samples};
+use crate::history::{History, Hold};
+
+const NAME: &str = "order of tokens";
+
+pub fn check(history: &History) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for name in history.names() {
+        // A grant that is made once more to its holder keeps its token, and so does one that is weakened.
+        let mut seen = BTreeSet::new();
+        let firsts: Vec<&Hold> = history.holds_of(&name).filter(|hold| seen.insert(hold.token)).collect();
+        for earlier in &firsts {
+            found.extend(firsts.iter().filter_map(|later| went_back(earlier, later)));
+        }
+    }
+    for (index, one) in history.holds.iter().enumerate() {
+        let again = history.holds[..index]
+            .iter()
+            .find(|other| other.token == one.token && other.session != one.session);
+        found.extend(again.map(|other| {
+            let what = format!("token {} for client{} and client{}", one.token, other.client, one.client);
+            Violation::new(NAME, one.since, what)
+        }));
+    }
+    found
+}
+
+fn went_back(earlier: &Hold, later: &Hold) -> Option<Violation> {
+    let is_wrong = earlier.since < later.asked && later.token < earlier.token;
+    is_wrong.then(|| {
+        let what = format!(
+            "token {} of {} was given at {}, and token {} was asked for at {} and given at {}",
+            earlier.token, earlier.name, earlier.since, later.token, later.asked, later.since
+        );
+        Violation::new(NAME, later.since, what)
+    })
+}
+
+pub const CASES: &[Case] = &[
+    ("order_refuses_a_token_that_goes_back", || {
+        let history = samples::held(vec![samples::exclusive(1, 7, 10, 20), samples::exclusive(2, 6, 40, 50)]);
+        assert_eq!(check(&history).len(), 1);
+    }),
+    ("order_refuses_a_token_twice", || {
+        let history = samples::held(vec![samples::exclusive(1, 7, 10, 20), samples::exclusive(2, 7, 40, 50)]);
+        assert_eq!(check(&history).len(), 1);
+    }),
+    ("order_allows_tokens_of_requests_at_one_time_to_be_answered_in_any_order", || {
+        let mut history =
+            samples::held(vec![samples::exclusive(1, 7, 10, 20), samples::exclusive(2, 6, 40, 50)]);
+        history.holds[1].asked = 8;
+        assert!(check(&history).is_empty());
+    }),
+];

@@ -1,0 +1,164 @@
+//! What is held, and what is done with it.
+
+use conclave_client::{Error, Guard, Leadership, Mode};
+
+use super::{Actor, ELECTION};
+use crate::history::{Conversion, End, Micros};
+use crate::stage::Stage;
+
+/// Something held, and where it stands in the history.
+pub struct Holding {
+    pub thing: Thing,
+    pub holds: Vec<usize>,
+    pub name: String,
+    pub mode: Mode,
+    pub is_single: bool,
+    pub strand: u32,
+}
+
+/// What the library gave for it.
+pub enum Thing {
+    Lock(Guard),
+    Lead(Leadership),
+}
+
+impl Thing {
+    pub fn guard(&self) -> &Guard {
+        match self {
+            Self::Lock(guard) => guard,
+            Self::Lead(leadership) => leadership.guard(),
+        }
+    }
+
+    async fn release(self) -> Result<(), Error> {
+        match self {
+            Self::Lock(guard) => guard.release().await,
+            Self::Lead(leadership) => leadership.resign().await,
+        }
+    }
+}
+
+/// Ends a hold, unless it has ended; says whether it did.
+pub fn end_hold(stage: &Stage, hold: usize, end: End) -> bool {
+    let now = stage.now();
+    let hold = &mut stage.history.borrow_mut().holds[hold];
+    let is_open = hold.until.is_none();
+    if is_open {
+        hold.until = Some(now);
+        hold.end = Some(end);
+    }
+    is_open
+}
+
+impl Actor {
+    pub async fn release(&mut self, holding: Holding, waits: bool) {
+        let Holding { thing, holds, .. } = holding;
+        let token = thing.guard().token();
+        for hold in &holds {
+            end_hold(&self.stage, *hold, End::Released);
+        }
+        self.note(format!("releases {token}"));
+        if !waits {
+            drop(thing);
+            return;
+        }
+        let result = thing.release().await;
+        self.note(format!("released {token}: {:?}", result.as_ref().map_err(ToString::to_string)));
+        if result.is_ok() {
+            let now = self.now();
+            for hold in holds {
+                self.stage.history.borrow_mut().holds[hold].gone = Some(now);
+            }
+        }
+    }
+
+    /// Holds the newest grant in another mode from now on.
+    pub async fn convert(&mut self) {
+        let Some(mut holding) = self.held.pop() else { return };
+        let mode = match holding.mode {
+            Mode::Exclusive => Mode::Shared,
+            Mode::Shared => Mode::Exclusive,
+            Mode::Permits { count, limit } => Mode::Permits { count: if count == 1 { 2 } else { 1 }, limit },
+        };
+        // A grant that was made twice has two guards, and a conversion is a matter of both.
+        if !holding.is_single || holding.name == ELECTION || self.is_held_twice(&holding) {
+            self.held.push(holding);
+            return;
+        }
+        let is_weaker = matches!(mode, Mode::Shared) || matches!(mode, Mode::Permits { count: 1, .. });
+        // Whoever holds something else as well may be in its own way.
+        let is_patient = self.held.is_empty() && self.dice.chance(50);
+        let wait = (!is_patient).then(|| self.dice.millis(0..=800));
+        let (old, began) = (holding.thing.guard().token(), self.now());
+        self.note(format!("converts {old} to {mode:?}"));
+        let number = {
+            let mut history = self.stage.history.borrow_mut();
+            history.conversions.push(Conversion { is_refused: false });
+            history.conversions.len() - 1
+        };
+        let request = self.stage.history.borrow().holds[holding.holds[0]].request;
+        if is_weaker {
+            // What it lets go of it does not count on from here. The token stays, and with it when it was asked for.
+            let asked = self.stage.history.borrow().holds[holding.holds[0]].asked;
+            self.exchange(&mut holding, request, mode, old, asked);
+        }
+        let result = holding.thing.guard().convert(&holding.name, mode, wait).await;
+        let token = holding.thing.guard().token();
+        self.note(format!("converted {old} to {token}: {:?}", result.as_ref().map_err(ToString::to_string)));
+        match result {
+            Ok(()) if !is_weaker => self.exchange(&mut holding, request, mode, token, began),
+            Ok(()) => {}
+            Err(error) => {
+                let is_refused = error.code().is_some();
+                self.stage.history.borrow_mut().conversions[number].is_refused = is_refused;
+            }
+        }
+        self.held.push(holding);
+    }
+
+    fn is_held_twice(&self, holding: &Holding) -> bool {
+        self.held.iter().any(|other| other.thing.guard().token() == holding.thing.guard().token())
+    }
+
+    /// One hold ends and another begins in its place, unless it is lost already.
+    fn exchange(&self, holding: &mut Holding, request: usize, mode: Mode, token: u64, asked: Micros) {
+        let is_open = holding.holds.iter().all(|hold| end_hold(&self.stage, *hold, End::Converted));
+        if is_open && !holding.thing.guard().is_lost() {
+            let hold = self.hold(request, &holding.name, mode, token, asked);
+            self.watch(holding.thing.guard(), hold);
+            holding.holds = vec![hold];
+            holding.mode = mode;
+        }
+    }
+
+    /// Shows another value as leader, or hands the lead over to somebody who waits for it.
+    pub async fn lead(&mut self) {
+        let Some(Holding { thing: Thing::Lead(leadership), holds, name, mode, is_single, strand }) =
+            self.held.pop()
+        else {
+            return;
+        };
+        let term = leadership.term();
+        let shown = leadership.proclaim(format!("term {term}")).await;
+        self.note(format!("proclaims in {term}: {:?}", shown.map_err(|error| error.to_string())));
+        let heir =
+            self.stage.candidates.borrow().iter().find(|(index, _)| **index != self.index).map(|(_, id)| *id);
+        let (Some(heir), true) = (heir, self.dice.chance(50)) else {
+            let thing = Thing::Lead(leadership);
+            self.held.push(Holding { thing, holds, name, mode, is_single, strand });
+            return;
+        };
+        for hold in &holds {
+            end_hold(&self.stage, *hold, End::Released);
+        }
+        self.note(format!("transfers {term} to {heir:016x}"));
+        self.stage.history.borrow_mut().heirs.push(heir);
+        match leadership.transfer(heir).await {
+            Ok(()) => self.note(format!("transferred {term}")),
+            Err((leadership, error)) => {
+                self.note(format!("could not transfer {term}: {error}"));
+                drop(leadership);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The nodes of a world: the real server, on a simulated host with a simulated disk.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_server::Clock;
+use conclave_server::consensus::{Compaction, Timing};
+use conclave_server::disk::MemoryDisk;
+use conclave_server::server::{Options, Server};
+
+use crate::net::Simulated;
+
+/// The port of every node.
+const PORT: u16 = 7400;
+
+/// Why a node stopped that was asked to.
+pub const LEFT: &str = "it was asked to";
+
+/// A clock that runs a little too fast or too slow, and began who knows when.
+#[derive(Clone, Copy, Debug)]
+pub struct Drifting {
+    pub zero: Duration,
+    /// In millionths, 1,000,000 being right.
+    pub rate: u64,
+}
+
+impl Clock for Drifting {
+    fn now(&self) -> Duration {
+        let real = turmoil::sim_elapsed().unwrap_or_default();
+        self.zero + Duration::from_nanos((real.as_nanos() * u128::from(self.rate) / 1_000_000) as u64)
+    }
+}
+
+/// A node, through its lives.
+pub struct Node {
+    pub id: u64,
+    pub name: String,
+    pub disk: RefCell<MemoryDisk>,
+    pub clock: Drifting,
+    pub compaction: Compaction,
+    /// The server that runs now.
+    pub server: RefCell<Option<Rc<Server>>>,
+    /// Why it stopped by itself, if it did.
+    pub stopped: RefCell<Option<String>>,
+    pub is_up: Cell<bool>,
+    /// It stopped without a reason, and stays down.
+    pub is_broken: Cell<bool>,
+    /// It lost its disk, and has not found out yet what it missed.
+    pub is_robbed: Cell<bool>,
+    /// Asked to stop in good order.
+    pub leave: tokio::sync::Notify,
+}
+
+/// Where the nodes of a world are.
+pub fn members(count: u64) -> BTreeMap<u64, String> {
+    (1..=count).map(|id| (id, format!("node{id}:{PORT}"))).collect()
+}
+
+impl Node {
+    pub fn new(id: u64, clock: Drifting, compaction: Compaction) -> Rc<Self> {
+        Rc::new(Self {
+            id,
+            name: format!("node{id}"),
+            disk: RefCell::default(),
+            clock,
+            compaction,
+            server: RefCell::default(),
+            stopped: RefCell::default(),
+            is_up: Cell::new(true),
+            is_broken: Cell::new(false),
+            is_robbed: Cell::new(false),
+            leave: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// One life of the node: until its host crashes, or the server stops by itself.
+    pub async fn live(self: Rc<Self>, members: BTreeMap<u64, String>) -> turmoil::Result {
+        let options = Options {
+            id: self.id,
+            listen: members[&self.id].clone(),
+            members,
+            disk: Arc::new(self.disk.borrow().clone()),
+            transport: Arc::new(Simulated),
+            timing: Timing::default(),
+            compaction: self.compaction,
+            clock: Box::new(self.clock),
+        };
+        let why = match Server::start(options).await {
+            Err(error) => format!("it does not start: {error}"),
+            Ok(server) => {
+                let server = Rc::new(server);
+                *self.server.borrow_mut() = Some(Rc::clone(&server));
+                tokio::select! {
+                    biased;
+                    why = server.failed() => why,
+                    () = self.leave.notified() => {
+                        self.server.borrow_mut().take();
+                        if let Ok(server) = Rc::try_unwrap(server) {
+                            server.shutdown().await;
+                        }
+                        LEFT.to_owned()
+                    }
+                }
+            }
+        };
+        *self.stopped.borrow_mut() = Some(why);
+        // The world ends the process, and so closes its connections.
+        std::future::pending().await
+    }
+}

@@ -27,15 +27,6 @@ pub const TEST: &[Step] = &[
                 .run()
         },
     },
-    // The large searches of the table take too long without optimisation.
-    Step {
-        name: "the table of what was verified, optimised",
-        run: || {
-            cargo("test --locked --profile optimised --package conclave-check --test verified")
-                .env_remove(UPDATE)
-                .run()
-        },
-    },
     Step {
         name: "docs",
         run: || cargo("doc --locked --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run(),

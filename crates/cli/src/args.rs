@@ -2,6 +2,7 @@
 
 mod check;
 mod live;
+mod service;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,10 @@ use conclave_trace::{Axis, Stamps};
 
 pub use check::{CheckArgs, RecordedMoment};
 pub use live::{CertArgs, ClusterArgs, ClusterCommand, Groups, LockArgs, NodeArgs, StartArgs};
+pub use service::{
+    ElectArgs, EndpointArgs, HoldArgs, LogFormat, LsArgs, OfArgs, ReleaseArgs, RunArgs, ServeArgs,
+    StatusArgs, WhyArgs,
+};
 
 /// Distributed coordination: every classic algorithm once, as a pure state machine.
 #[derive(Debug, Parser)]
@@ -31,6 +36,27 @@ struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Be a node of the replicated lock and leader service.
+    Serve(ServeArgs),
+    /// Run a command while holding a lock of the service.
+    Lock(Box<HoldArgs>),
+    /// Run a command while leading.
+    Elect(Box<ElectArgs>),
+    /// Show the names in use.
+    Ls(LsArgs),
+    /// Show who holds a name, who waits for it, and who held it.
+    Show(OfArgs),
+    /// Show what somebody waits for, and through whom.
+    Why(WhyArgs),
+    /// Follow the leader of a name.
+    Observe(OfArgs),
+    /// Take a name from whoever holds it.
+    Release(ReleaseArgs),
+    /// Show how the nodes of the service are.
+    Status(StatusArgs),
+    /// Measure the service, or others like it: cycles, hand-offs, latency, waiters, failover.
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(conclave_bench::BenchArgs),
     /// Show every algorithm, or everything about one of them.
     List(ListArgs),
     /// Simulate a run of an algorithm: diagram, costs beside the formula, properties.
@@ -553,12 +579,20 @@ pub fn completions(shell: Shell) -> String {
 }
 
 const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
+  conclave serve
+  conclave lock nightly-backup -- ./backup.sh
   conclave list
   conclave sim ricart-agrawala -n 3 --entries 1
   conclave check ricart-agrawala -n 3
   conclave cluster start ricart-agrawala -n 3
 
 Exit codes: 0 all held, 1 a property failed or what was asked for did not happen, 2 wrong usage or input.";
+
+const BENCH_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
+  conclave bench uncontended --clients 64 --seconds 5
+  conclave bench handoff --clients 8 --target conclave=127.0.0.1:7401,127.0.0.1:7402 --target etcd=127.0.0.1:2379
+
+benches/compare.sh starts a cluster of each kind and compares them all.";
 
 const LIST_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave list                     every algorithm

@@ -356,7 +356,7 @@ fn elect(cluster: &Cluster, via: Option<NodeId>, json: bool) -> Result<Verdict, 
         Some(Answer::Word(Word::Refused { why }) | Answer::Wrong(why)) => Err(Failure::new(why)),
         Some(other) => Err(Failure::new(format!("{via} answered something else: {other:?}"))),
         None => {
-            output::notice("note:", "nobody was elected within a minute");
+            output::notice("note", "nobody was elected within a minute");
             Ok(Verdict::Failed)
         }
     }

@@ -62,7 +62,7 @@ impl Failure {
 }
 
 /// One line, whatever was typed or read: a control character could redraw the terminal.
-fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

@@ -13,6 +13,7 @@ mod list;
 mod node;
 mod output;
 mod replay;
+mod service;
 mod sim;
 mod survival;
 mod usage;
@@ -40,6 +41,16 @@ fn main() -> ExitCode {
 
 fn run(command: &Command, given: &args::Given) -> Result<Verdict, Failure> {
     match command {
+        Command::Serve(args) => service::serve::run(args),
+        Command::Lock(args) => service::hold::lock(args),
+        Command::Elect(args) => service::hold::elect(args),
+        Command::Ls(args) => service::see::ls(args),
+        Command::Show(args) => service::see::show(args),
+        Command::Why(args) => service::see::why(args),
+        Command::Observe(args) => service::see::observe(args),
+        Command::Release(args) => service::see::release(args),
+        Command::Status(args) => service::see::status(args),
+        Command::Bench(args) => bench(args),
         Command::List(args) => list::run(args),
         Command::Sim(args) => sim::run(args, given),
         Command::Check(args) => check::run(args),
@@ -50,6 +61,17 @@ fn run(command: &Command, given: &args::Given) -> Result<Verdict, Failure> {
         Command::Completions { shell } => {
             output::show(&args::completions(*shell))?;
             Ok(Verdict::Held)
+        }
+    }
+}
+
+/// Measures; what fails while it is measured is no wrong usage.
+fn bench(args: &conclave_bench::BenchArgs) -> Result<Verdict, Failure> {
+    match args.clone().run(&mut std::io::stdout(), &mut std::io::stderr()) {
+        Ok(()) => Ok(Verdict::Held),
+        Err(error) => {
+            Failure::new(error).print();
+            Ok(Verdict::Failed)
         }
     }
 }

@@ -175,7 +175,7 @@ fn parse_name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|error| error.to_string())
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
+pub fn parse_span(text: &str) -> Result<Duration, String> {
     match parse_time(text)? {
         0 => Err("this must take some time".into()),
         micros => Ok(Duration::from_micros(micros)),

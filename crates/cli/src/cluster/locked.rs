@@ -30,7 +30,7 @@ pub fn run(cluster: &Cluster, args: &LockArgs) -> Result<Verdict, Failure> {
     let (via, mut control) = through(cluster, args.via)?;
     control.ask(&Ask::Wish(Wish::Lock { name: args.name.clone() })).map_err(Failure::new)?;
     let Some(fence) = granted(&mut control, args.wait)? else {
-        output::notice("note:", &format!("{} was not granted in time", args.name));
+        output::notice("note", &format!("{} was not granted in time", args.name));
         return Ok(Verdict::Failed);
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -38,7 +38,7 @@ pub fn run(cluster: &Cluster, args: &LockArgs) -> Result<Verdict, Failure> {
     let code = runtime.block_on(held(args, fence, control))?;
     runtime.shutdown_background();
     if code == LOST {
-        output::notice("note:", &format!("{} was lost: {via} was taken for dead, or died", args.name));
+        output::notice("note", &format!("{} was lost: {via} was taken for dead, or died", args.name));
     }
     Ok(Verdict::Code(code))
 }

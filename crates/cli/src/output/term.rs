@@ -8,16 +8,20 @@ use std::time::{Duration, Instant};
 use owo_colors::OwoColorize as _;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, one_line};
 
 /// Prints, in colour only where colour is wanted. A reader that has seen enough and left is no failure.
 pub fn show(text: &str) -> Result<(), Failure> {
+    show_to_reader(text).map(drop)
+}
+
+/// The same for what has no end of its own; says whether there is still a reader.
+pub fn show_to_reader(text: &str) -> Result<bool, Failure> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(format!("cannot write to standard output: {error}"))),
     }
 }
 
@@ -27,10 +31,10 @@ pub fn show_json(value: &impl Serialize) -> Result<(), Failure> {
     show(&format!("{line}\n"))
 }
 
-/// Says something beside the result.
+/// Says something beside the result, in one line.
 pub fn notice(word: &str, text: &str) {
     // A reader that is gone misses nothing that matters.
-    let _ = writeln!(anstream::stderr().lock(), "{} {text}", format!("{word}:").yellow());
+    let _ = writeln!(anstream::stderr().lock(), "{} {}", format!("{word}:").yellow(), one_line(text));
 }
 
 /// The width of the terminal, if the output goes to one.

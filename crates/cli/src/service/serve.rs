@@ -1,0 +1,124 @@
+//! `conclave serve`: a node of the replicated service.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use conclave_client::DEFAULT_ENDPOINT;
+use conclave_server::consensus::{Compaction, Timing};
+use conclave_server::disk::Files;
+use conclave_server::server::{Options, Server, is_loopback};
+use conclave_server::{Monotonic, Tcp};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use super::config::{ClusterFile, Members, check_address};
+use crate::args::{LogFormat, ServeArgs};
+use crate::failure::{Failure, Verdict};
+
+/// Runs a node until it is told to stop.
+pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
+    let plan = Plan::of(args)?;
+    start_log(args.log);
+    let mut builder = match args.threads {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = builder.worker_threads(args.threads.into()).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("no threads can be had: {error}")))?;
+    let ended = runtime.block_on(serve(plan));
+    runtime.shutdown_background();
+    ended
+}
+
+/// What a node is to be.
+struct Plan {
+    id: u64,
+    members: BTreeMap<u64, String>,
+    listen: String,
+    data: PathBuf,
+}
+
+impl Plan {
+    fn of(args: &ServeArgs) -> Result<Self, Failure> {
+        let file = args.config.as_deref().map(ClusterFile::read).transpose()?.unwrap_or_default();
+        let members = match &args.cluster {
+            Some(Members(members)) => members.clone(),
+            None if file.nodes.is_empty() => BTreeMap::new(),
+            None => file.members()?.0,
+        };
+        let own = members.get(&args.id).cloned();
+        if !members.is_empty() && own.is_none() {
+            let known: Vec<String> = members.keys().map(ToString::to_string).collect();
+            return Err(Failure::new(format!(
+                "node {} is not in the cluster, which has {}",
+                args.id,
+                known.join(", ")
+            )));
+        }
+        let listen = args.listen.clone().or(own).unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
+        check_address(&listen).map_err(Failure::new)?;
+        if !is_loopback(&listen) && !args.insecure {
+            return Err(Failure::new(format!(
+                "{listen} can be reached from other machines, and nothing is encrypted yet"
+            ))
+            .hint("say --insecure if the network is to be trusted"));
+        }
+        let data = data_of(args, &file, &members);
+        let members = if members.is_empty() { BTreeMap::from([(args.id, listen.clone())]) } else { members };
+        Ok(Self { id: args.id, members, listen, data })
+    }
+}
+
+fn data_of(args: &ServeArgs, file: &ClusterFile, members: &BTreeMap<u64, String>) -> PathBuf {
+    match (&args.data, &file.data) {
+        (Some(data), _) => data.clone(),
+        (None, Some(data)) => data.join(args.id.to_string()),
+        (None, None) if members.len() > 1 => PathBuf::from(format!("conclave-data-{}", args.id)),
+        (None, None) => Path::new("conclave-data").to_owned(),
+    }
+}
+
+fn start_log(format: LogFormat) {
+    let filter =
+        EnvFilter::try_from_env("CONCLAVE_LOG").unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+async fn serve(plan: Plan) -> Result<Verdict, Failure> {
+    let disk = Files::open(&plan.data).map_err(Failure::new)?;
+    let node = plan.id;
+    let (nodes, data) = (plan.members.len(), plan.data.display().to_string());
+    let server = Server::start(Options {
+        id: plan.id,
+        members: plan.members,
+        listen: plan.listen,
+        disk: Arc::new(disk),
+        transport: Arc::new(Tcp),
+        timing: Timing::default(),
+        compaction: Compaction::default(),
+        clock: Box::new(Monotonic::default()),
+    })
+    .await
+    .map_err(Failure::new)?;
+    tracing::info!(node, nodes, data, address = server.address(), "ready");
+    let failed = |error: std::io::Error| Failure::new(format!("signals cannot be heard: {error}"));
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminations = signal(SignalKind::terminate()).map_err(failed)?;
+    tokio::select! {
+        why = server.failed() => {
+            tracing::error!(why, "this node cannot go on");
+            return Ok(Verdict::Failed);
+        }
+        _ = interrupts.recv() => {}
+        _ = terminations.recv() => {}
+    }
+    tracing::info!("told to stop");
+    server.shutdown().await;
+    tracing::info!("stopped");
+    Ok(Verdict::Held)
+}

@@ -1,0 +1,146 @@
+//! A data directory that is not what it was: the node says what is wrong with it and leaves it alone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use conclave_client::{Request, SessionOptions};
+
+use crate::hostile::runtime;
+use crate::nodes::Service;
+use crate::runs::{BINARY, ran};
+
+/// All files of a directory.
+type Contents = BTreeMap<PathBuf, Vec<u8>>;
+
+fn contents(dir: &Path) -> Contents {
+    let entries =
+        fs::read_dir(dir).expect("it is a directory").map(|entry| entry.expect("it can be read").path());
+    entries.map(|path| (path.clone(), fs::read(path).expect("it can be read"))).collect()
+}
+
+/// A node that has stopped, and has all there can be in a data directory: a snapshot, and several files of a log.
+fn stopped() -> Service {
+    let mut service = Service::one();
+    service.shell("lock kept", "exit 0").ends(0);
+    runtime().block_on(async {
+        let client = service.library();
+        let session = client.session(SessionOptions::default()).await.expect("it is served");
+        let leads = session.campaign(Request::campaign("chief", "here")).await.expect("it is free");
+        // So much that the log begins anew; what is asked for together is written together.
+        while !has(&service, "snapshot-") {
+            let shows = (0..64).map(|_| leads.proclaim(vec![b' '; 16 * 1024]));
+            for shown in futures_util::future::join_all(shows).await {
+                shown.expect("it leads");
+            }
+        }
+        leads.resign().await.expect("it leads");
+        session.close().await.expect("it is served");
+    });
+    assert_eq!(service.stop(1).code(), Some(0));
+    service
+}
+
+fn has(service: &Service, beginning: &str) -> bool {
+    !named(service, beginning).is_empty()
+}
+
+/// The files with names that begin so, in order.
+fn named(service: &Service, beginning: &str) -> Vec<PathBuf> {
+    let is_named =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(beginning));
+    contents(&service.data(1)).into_keys().filter(is_named).collect()
+}
+
+/// Whether it starts: it does not, says why, and has changed nothing.
+#[track_caller]
+fn is_refused(service: &Service, why: &[&str]) {
+    let before = contents(&service.data(1));
+    let ran = ran(&mut service.serve(1)).ends(2);
+    let said: String = ran.err.lines().filter(|line| line.starts_with("error: ")).collect();
+    for part in why {
+        assert!(said.contains(part), "{part}: {}", ran.err);
+    }
+    assert_eq!(said.matches("error: ").count(), 1, "{}", ran.err);
+    assert!(contents(&service.data(1)) == before, "something was changed");
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).expect("it can be read");
+    bytes[at] ^= 0x40;
+    fs::write(path, bytes).expect("there is room");
+}
+
+fn cut(path: &Path, length: usize) {
+    let bytes = fs::read(path).expect("it can be read");
+    fs::write(path, &bytes[..length]).expect("there is room");
+}
+
+#[test]
+fn a_damaged_directory_is_left_alone() {
+    let mut service = stopped();
+    let sound = contents(&service.data(1));
+    let logs = named(&service, "log-");
+    let [first, .., last] = logs.as_slice() else { panic!("{logs:?}") };
+    let snapshots = named(&service, "snapshot-");
+    let snapshot = snapshots.last().expect("it has one");
+    let identity = service.data(1).join("identity");
+    let name = |path: &Path| path.file_name().expect("it has a name").to_string_lossy().into_owned();
+
+    for path in [first, last, snapshot, &identity] {
+        let length = sound[path].len();
+        // What was written last cannot be told from what a power cut tore.
+        let somewhere = if path == last { 40 } else { length / 3 };
+        for at in [0, 9, 30, somewhere] {
+            flip(path, at.min(length - 1));
+            is_refused(&service, &[&name(path)]);
+            fs::write(path, &sound[path]).expect("there is room");
+        }
+        for length in [0, 7, somewhere] {
+            cut(path, length);
+            is_refused(&service, &[&name(path)]);
+            fs::write(path, &sound[path]).expect("there is room");
+        }
+    }
+    for path in [first, snapshot, &identity] {
+        fs::remove_file(path).expect("it was there");
+        is_refused(&service, &["is missing"]);
+        fs::write(path, &sound[path]).expect("there is room");
+    }
+    fs::write(first, b"a letter to somebody").expect("there is room");
+    is_refused(&service, &[&name(first), "damaged"]);
+    fs::write(first, &sound[first]).expect("there is room");
+    // What is not ours is not touched, and is in nobody's way.
+    let letter = service.data(1).join("letter.txt");
+    fs::write(&letter, b"a letter to somebody").expect("there is room");
+    service.run(1);
+    service.is_served();
+    assert_eq!(service.show("kept")["history"].as_array().map(Vec::len), Some(1));
+    assert_eq!(fs::read(&letter).expect("it is there"), b"a letter to somebody");
+}
+
+#[test]
+fn the_directory_of_another_node_is_left_alone() {
+    let mut service = Service::one();
+    // The same node again, and another one at its address.
+    ran(&mut service.serve(1)).refused("is in use by another process");
+    let elsewhere = Service::absent(1);
+    let mut beside = Command::new(BINARY);
+    beside.args(["serve", "--listen", service.address(1), "--data"]).arg(elsewhere.path("beside"));
+    ran(&mut beside).refused(&format!("cannot listen on {}", service.address(1)));
+    service.still_serves();
+    assert_eq!(service.stop(1).code(), Some(0));
+
+    fs::create_dir_all(elsewhere.data(1)).expect("there is room");
+    for (path, bytes) in contents(&service.data(1)) {
+        fs::write(elsewhere.data(1).join(path.file_name().expect("it has a name")), bytes)
+            .expect("there is room");
+    }
+    is_refused(&elsewhere, &["identity", "belongs to node 1", service.address(1)]);
+
+    let no_directory = Service::absent(1);
+    fs::write(no_directory.data(1), "a letter to somebody").expect("there is room");
+    ran(&mut no_directory.serve(1)).refused("node-1");
+    assert_eq!(fs::read(no_directory.data(1)).expect("it is there"), b"a letter to somebody");
+}

@@ -1,0 +1,89 @@
+//! Commands that run while leading.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::nodes::Service;
+use crate::runs::Running;
+use crate::until;
+
+impl Service {
+    /// The numbers in a file.
+    fn numbers(&self, name: &str) -> Vec<u64> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(|line| line.parse().expect("a number")).collect()
+    }
+
+    /// What a run has printed so far, line by line.
+    fn printed(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn a_leader_campaigns_again_when_told_to() {
+    let service = Service::one();
+    let leader = service.begin("elect a --again", "echo $CONCLAVE_TERM >> terms; exec sleep 60");
+    until("it leads", || service.numbers("terms").len() == 1);
+    service.conclave("release a --force --reason rotation").ends(0);
+    until("it leads again", || service.numbers("terms").len() == 2);
+    let terms = service.numbers("terms");
+    assert!(terms[1] > terms[0], "{terms:?}");
+    // Its own end, and a signal, are no loss.
+    leader.signal(Signal::TERM);
+    let ran = leader.end().ends(128 + 15);
+    assert!(ran.err.contains("rotation") && ran.err.contains("campaigning again"), "{}", ran.err);
+    service.shell("elect b --again", "exit 4").ends(4);
+}
+
+#[test]
+fn a_leader_whose_probe_fails_does_not_go_on() {
+    let service = Service::one();
+    std::fs::write(service.path("healthy"), "").expect("there is room");
+    let mut command = service.client(&["elect", "a", "--ttl", "1s", "--probe-every", "50ms"]);
+    command.args(["--probe", "test -e healthy", "--", "/bin/sh", "-c", "echo in > in; exec sleep 60"]);
+    let leader = Running::start(command);
+    service.written("in");
+    let next = service.begin("elect a", "exit 3");
+    service.has_waiters("a", 1);
+    std::fs::remove_file(service.path("healthy")).expect("it was there");
+    let ran = leader.end().ends(122);
+    assert!(ran.err.contains("the probe fails") && ran.err.contains("a is lost"), "{}", ran.err);
+    next.end().ends(3);
+}
+
+#[test]
+fn observers_see_leaders_and_vacancies() {
+    let service = Service::one();
+    let told = Running::into_file(service.client(&["observe", "a"]), &service.path("told"));
+    let json = Running::into_file(service.client(&["observe", "a", "--json"]), &service.path("json"));
+    let sees = |count: usize| {
+        let both = || [service.printed("told").len(), service.printed("json").len()] == [count; 2];
+        until(&format!("{count} lines are printed"), both);
+    };
+    sees(1);
+    service.hold("elect a --value first", "one").let_go();
+    sees(3);
+    service.hold("elect a --value second", "two").let_go();
+    sees(5);
+    drop((told, json));
+
+    let told = service.printed("told");
+    for (index, value) in [(1, "first"), (3, "second")] {
+        assert!(told[index].contains(" leads in term ") && told[index].ends_with(value), "{told:?}");
+        assert_eq!(told[index - 1], "nobody leads");
+    }
+    assert_eq!(told[4], "nobody leads");
+    let json: Vec<Value> = service.printed("json").iter().map(|line| line.parse().expect("JSON")).collect();
+    assert!([0, 2, 4].iter().all(|index| json[*index]["leader"].is_null()), "{json:?}");
+    assert_eq!(json[1]["leader"]["value"], "first");
+    assert_eq!(json[3]["leader"]["value"], "second");
+    let term = |index: usize| json[index]["leader"]["term"].as_u64().expect("a term");
+    assert!(term(3) > term(1), "{json:?}");
+    assert_eq!(service.numbers("two"), [term(3)]);
+    assert!(
+        json.windows(2).all(|pair| pair[0]["revision"].as_u64() < pair[1]["revision"].as_u64()),
+        "{json:?}"
+    );
+}

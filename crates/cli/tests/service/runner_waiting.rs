@@ -1,0 +1,143 @@
+//! Commands that wait for their turn, or do not.
+
+use conclave_client::v1::failed::Code;
+use conclave_client::{Client, Request, SessionOptions};
+
+use crate::nodes::Service;
+use crate::runs::Running;
+use crate::until;
+
+#[test]
+fn who_does_not_get_it_is_told_how() {
+    let service = Service::one();
+    let holder = service.hold("lock a", "in");
+    service.shell("lock a --try", "touch never").explains(120, "a: ");
+    service.shell("lock a --wait 50ms", "touch never").explains(121, "a: ");
+    let skipped = service.shell("lock a --skip-if-held", "touch never").ends(0);
+    assert_eq!(skipped.out, "");
+    assert!(skipped.err.contains("a: "), "{}", skipped.err);
+    // What is free gets its turn in all three ways.
+    for line in ["lock b --try", "lock b --wait 50ms", "lock b --skip-if-held"] {
+        service.shell(line, "exit 3").ends(3);
+    }
+    assert!(!service.path("never").exists());
+    holder.let_go();
+}
+
+#[test]
+fn what_the_service_refuses_is_not_run() {
+    let service = Service::one();
+    for (line, why) in [
+        ("lock a --ttl 100ms", "500 ms at least"),
+        ("lock a --ttl 2880min", "86400000 ms at most"),
+        ("lock a a", "a is asked for twice"),
+        ("lock a --lock-delay 120min", "a lock delay is 3600000 ms at most"),
+    ] {
+        service.shell(line, "touch never").explains(124, why);
+    }
+    let long = "x".repeat(600);
+    service.shell(&format!("lock {long}"), "touch never").ends(124);
+    for name in ["", "bell\u{7}", "two\nlines"] {
+        let ran = crate::runs::ran(&mut service.client(&["lock", name, "--", "touch", "never"])).ends(124);
+        assert!(!ran.err.contains('\u{7}'), "{:?}", ran.err);
+        assert_eq!(ran.err.lines().count(), 1, "{:?}", ran.err);
+    }
+    assert!(!service.path("never").exists());
+}
+
+#[test]
+fn several_names_are_granted_together_or_not_at_all() {
+    let service = Service::one();
+    let holder = service.hold("lock b", "in");
+    service.shell("lock a b c --try", "touch never").explains(120, "b");
+    service.shell("lock a b c --wait 50ms", "touch never").ends(121);
+    // Whoever waits for all of them keeps none of them meanwhile.
+    let waiter = service.begin("lock a b c", "echo $CONCLAVE_LOCK > all");
+    service.has_waiters("b", 1);
+    assert!(service.show("a")["holders"].as_array().is_none_or(Vec::is_empty));
+    holder.let_go();
+    waiter.end().ends(0);
+    assert_eq!(service.written("all"), "a b c\n");
+    assert!(!service.path("never").exists());
+}
+
+#[test]
+fn shared_holders_keep_writers_out_and_permits_are_counted() {
+    let service = Service::one();
+    let readers = [service.hold("lock a --shared", "r1"), service.hold("lock a --shared", "r2")];
+    service.shell("lock a --try", "exit 0").ends(120);
+    let writer = service.begin("lock a", "exit 5");
+    service.has_waiters("a", 1);
+    // A reader that comes after a writer stands behind it.
+    service.shell("lock a --shared --try", "exit 0").ends(120);
+    readers.into_iter().for_each(Running::let_go);
+    writer.end().ends(5);
+
+    let first = service.hold("lock gpu --permits 2", "p1");
+    let second = service.hold("lock gpu --permits 2", "p2");
+    service.shell("lock gpu --permits 2 --try", "exit 0").ends(120);
+    let third = service.begin("lock gpu --permits 2", "exit 6");
+    service.has_waiters("gpu", 1);
+    first.let_go();
+    third.end().ends(6);
+    service.shell("lock gpu --permits 3 --try", "exit 0").explains(124, "gpu");
+    second.let_go();
+}
+
+#[test]
+fn whoever_waits_is_served_in_order_and_by_priority() {
+    let service = Service::one();
+    let holder = service.hold("lock a", "in");
+    let mut waiters = Vec::new();
+    for (count, line) in
+        ["lock a", "lock a --priority -1", "lock a --priority 5", "lock a"].iter().enumerate()
+    {
+        waiters.push(service.begin(line, &format!("echo {count} >> order")));
+        service.has_waiters("a", count + 1);
+    }
+    holder.let_go();
+    waiters.into_iter().for_each(|waiter| drop(waiter.end().ends(0)));
+    let order = std::fs::read_to_string(service.path("order")).expect("it was written");
+    assert_eq!(order, "2\n0\n3\n1\n");
+}
+
+#[test]
+fn clients_of_two_nodes_meet_in_one_queue() {
+    let service = Service::three();
+    let followers = service.followers();
+    let [one, other] = followers.as_slice() else { panic!("{followers:?}") };
+    let via = |id: &u64, line: &str| format!("{line} --endpoints {}", service.address(*id));
+    let holder = service.hold(&via(one, "lock a"), "in");
+    service.shell(&via(other, "lock a --try"), "exit 0").ends(120);
+    let waiter = service.begin(&via(other, "lock a"), "echo $CONCLAVE_TOKEN > next");
+    service.has_waiters("a", 1);
+    holder.let_go();
+    waiter.end().ends(0);
+    let token = |name| service.written(name).trim().parse::<u64>().expect("a token is a number");
+    assert!(token("next") > token("in"));
+}
+
+/// A command holds all its names from the start, so only clients that come back for more can close a cycle.
+#[test]
+fn a_wait_that_would_never_end_is_refused() {
+    let service = Service::one();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("there are threads");
+    runtime.block_on(async {
+        let client = Client::new([service.address(1)]).expect("the address is right");
+        let one = client.session(SessionOptions::default().label("one")).await.expect("it is served");
+        let other = client.session(SessionOptions::default().label("other")).await.expect("it is served");
+        let _a = one.acquire(Request::lock("a")).await.expect("it is free");
+        let _b = other.acquire(Request::lock("b")).await.expect("it is free");
+        let waiting = tokio::spawn({
+            let one = one.clone();
+            async move { one.acquire(Request::lock("b")).await.map(drop) }
+        });
+        tokio::task::block_in_place(|| service.has_waiters("b", 1));
+        let refused = other.acquire(Request::lock("a")).await.map(drop).expect_err("it would never end");
+        assert_eq!(refused.code(), Some(Code::Deadlock), "{refused}");
+        assert!(refused.to_string().contains('a') && refused.to_string().contains('b'), "{refused}");
+        waiting.abort();
+    });
+    until("nobody waits", || service.show("b")["queue"].as_array().is_none_or(Vec::is_empty));
+}

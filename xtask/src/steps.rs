@@ -34,8 +34,16 @@ pub const TEST: &[Step] = &[
     Step { name: "licences", run: licences::check_all },
 ];
 
-/// What takes minutes or gigabytes. With `CONCLAVE_UPDATE=1` the first step writes what it finds into the table.
+/// What takes minutes or gigabytes. With `CONCLAVE_UPDATE=1` the searches write what they find into the table.
 pub const SOAK: &[Step] = &[
+    Step {
+        name: "the service in 500 worlds where things go wrong",
+        run: || {
+            cargo("test --locked --profile optimised --package conclave-server --test world -- soak")
+                .env(SOAKING, "1")
+                .run()
+        },
+    },
     Step {
         name: "the long searches of the table",
         run: || {

@@ -14,10 +14,15 @@ use crate::runs::{BINARY, ran};
 /// All files of a directory.
 type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("it is a directory");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be read").path()).collect();
+    files.sort();
+    files
+}
+
 fn contents(dir: &Path) -> Contents {
-    let entries =
-        fs::read_dir(dir).expect("it is a directory").map(|entry| entry.expect("it can be read").path());
-    entries.map(|path| (path.clone(), fs::read(path).expect("it can be read"))).collect()
+    files(dir).into_iter().map(|path| (path.clone(), fs::read(path).expect("it can be read"))).collect()
 }
 
 /// A node that has stopped, and has all there can be in a data directory: a snapshot, and several files of a log.
@@ -29,7 +34,7 @@ fn stopped() -> Service {
         let session = client.session(SessionOptions::default()).await.expect("it is served");
         let leads = session.campaign(Request::campaign("chief", "here")).await.expect("it is free");
         // So much that the log begins anew; what is asked for together is written together.
-        while !has(&service, "snapshot-") {
+        while named(&service, "snapshot-").is_empty() {
             let shows = (0..64).map(|_| leads.proclaim(vec![b' '; 16 * 1024]));
             for shown in futures_util::future::join_all(shows).await {
                 shown.expect("it leads");
@@ -42,15 +47,11 @@ fn stopped() -> Service {
     service
 }
 
-fn has(service: &Service, beginning: &str) -> bool {
-    !named(service, beginning).is_empty()
-}
-
 /// The files with names that begin so, in order.
 fn named(service: &Service, beginning: &str) -> Vec<PathBuf> {
     let is_named =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(beginning));
-    contents(&service.data(1)).into_keys().filter(is_named).collect()
+    files(&service.data(1)).into_iter().filter(is_named).collect()
 }
 
 /// Whether it starts: it does not, says why, and has changed nothing.

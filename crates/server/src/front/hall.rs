@@ -239,13 +239,18 @@ impl Inner {
     /// Delivers what sessions connected here are told, one message per connection.
     fn deliver(&mut self, outcome: &mut Outcome, state: &State) {
         let mut parcels: BTreeMap<Guest, Vec<v1::Event>> = BTreeMap::new();
+        let mut closed = Vec::new();
         for message in outcome.messages.drain(..) {
             let Some(place) = self.sessions.get(&message.to) else { continue };
             let guest = place.guest;
             if is_last_word(&message.told) && !state.has_session(message.to) {
-                self.sessions.remove(&message.to);
+                closed.push(message.to);
             }
             parcels.entry(guest).or_default().push(words::event(message.to, message.told));
+        }
+        // Only now: the last word of a session may follow others in the same batch.
+        for session in closed {
+            self.sessions.remove(&session);
         }
         for (guest, events) in parcels {
             self.send(guest, events);

@@ -78,8 +78,12 @@ fn cut(path: &Path, length: usize) {
     fs::write(path, &bytes[..length]).expect("there is room");
 }
 
+/// Only in a soak run: to fill a log until its beginning is forgotten takes minutes without optimisation.
 #[test]
 fn a_damaged_directory_is_left_alone() {
+    if std::env::var_os("CONCLAVE_SOAK").is_none() {
+        return;
+    }
     let mut service = stopped();
     let sound = contents(&service.data(1));
     let logs = named(&service, "log-");

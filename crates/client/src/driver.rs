@@ -107,6 +107,14 @@ impl Entry {
         Some(v1::Command { session: self.shared.id, request, acked, act: Some(pending.act.clone()) })
     }
 
+    /// The tokens that may have been exchanged for others, since nobody knows yet what became of their conversions.
+    fn converting(&self) -> impl Iterator<Item = u64> {
+        self.pending.values().filter_map(|pending| match &pending.act {
+            Act::Convert(convert) => Some(convert.token),
+            _ => None,
+        })
+    }
+
     fn renew_at(&self) -> Instant {
         self.last_sent + self.shared.ttl / 3
     }
@@ -383,7 +391,8 @@ impl Driver {
         }
         let Some(pending) = entry.pending.remove(&request) else { return };
         if let Reply::Opened(opened) = &reply {
-            entry.shared.reconcile(&opened.held);
+            let undecided: Vec<u64> = entry.converting().collect();
+            entry.shared.reconcile(&opened.held, &undecided);
         }
         let is_closed = matches!(pending.act, Act::Close(_));
         settle(entry, pending, reply);
@@ -491,6 +500,9 @@ impl Driver {
 /// Gives a final answer to whoever waits for it.
 fn settle(entry: &Entry, pending: Pending, reply: Reply) {
     let shared = &entry.shared;
+    if let Act::Convert(convert) = &pending.act {
+        settle_conversion(shared, convert, &reply);
+    }
     match (pending.answer, reply) {
         (answer, Reply::Failed(failed)) => answer.fail(Error::Refused(Failure::from(failed))),
         (Answer::Grant(to, _), Reply::Granted(granted)) => {
@@ -500,15 +512,22 @@ fn settle(entry: &Entry, pending: Pending, reply: Reply) {
         (Answer::Nobody, Reply::Granted(granted)) if matches!(pending.act, Act::Acquire(_)) => {
             drop(shared.guard(granted.token));
         }
-        (Answer::Plain(to), reply) => {
-            if let (Act::Convert(convert), Reply::Granted(granted)) = (&pending.act, &reply) {
-                shared.rename(convert.token, granted.token);
-            }
-            drop(to.send(Ok(reply)));
-        }
+        (Answer::Plain(to), reply) => drop(to.send(Ok(reply))),
         (Answer::Grant(to, _), other) => {
             drop(to.send(Err(Error::Protocol(format!("{other:?} for an acquisition")))));
         }
         (Answer::Nobody, _) => {}
+    }
+}
+
+/// What was held under one token is held under another from now on, whether anybody waits for that or not.
+fn settle_conversion(shared: &Shared, convert: &v1::Convert, reply: &Reply) {
+    match reply {
+        Reply::Granted(granted) if !shared.rename(convert.token, granted.token) => {
+            // The guard was dropped meanwhile, and released what it knew of.
+            shared.tell(Act::Release(v1::Release { token: granted.token }));
+        }
+        Reply::Failed(failed) if failed.code() == Code::NotHeld => shared.lose(convert.token, &failed.text),
+        _ => {}
     }
 }

@@ -138,11 +138,11 @@ impl Shared {
         }
     }
 
-    /// What the service no longer counts as held is lost.
-    pub fn reconcile(&self, held: &[v1::Held]) {
+    /// What the service no longer counts as held is lost, unless it may be held under another token by now.
+    pub fn reconcile(&self, held: &[v1::Held], undecided: &[u64]) {
         let mut inner = self.inner();
         inner.guards.retain(|token, state| {
-            let is_held = held.iter().any(|held| held.token == *token);
+            let is_held = held.iter().any(|held| held.token == *token) || undecided.contains(token);
             if !is_held {
                 state.lose("it was taken while there was no connection");
             }
@@ -168,12 +168,13 @@ impl Shared {
         Guard::new(Arc::clone(self), Arc::clone(state))
     }
 
-    pub fn rename(&self, old: u64, new: u64) {
+    /// Says whether there was anything under the old token.
+    pub fn rename(&self, old: u64, new: u64) -> bool {
         let mut inner = self.inner();
-        if let Some(state) = inner.guards.remove(&old) {
-            state.rename(new);
-            inner.guards.insert(new, state);
-        }
+        let Some(state) = inner.guards.remove(&old) else { return false };
+        state.rename(new);
+        inner.guards.insert(new, state);
+        true
     }
 
     /// One guard less of this token.

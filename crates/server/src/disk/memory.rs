@@ -25,6 +25,8 @@ pub struct Faults {
     pub sync_delay: Duration,
     /// Syncs return at once and make nothing safe: what a server that answers before its disk has answered looks like.
     pub syncs_lie: bool,
+    /// Syncs return at once, and what was written is safe only so much later: the same, but for the last moments.
+    pub sync_lag: Duration,
 }
 
 /// A simulated disk. Clones are the same disk, until the next power cut.
@@ -211,6 +213,7 @@ impl Disk for MemoryDisk {
 }
 
 /// An open file.
+#[derive(Clone)]
 struct Open {
     disk: MemoryDisk,
     name: String,
@@ -230,16 +233,32 @@ impl DiskFile for Open {
 
     fn sync(&self) -> Work<'_, ()> {
         Box::pin(async {
-            if self.disk.alive()?.faults.syncs_lie {
+            let Faults { syncs_lie, sync_lag, .. } = self.disk.alive()?.faults;
+            if syncs_lie {
                 return Ok(());
             }
-            self.disk.settle().await?;
-            let mut store = self.disk.alive()?;
-            let image = store.files.get_mut(&self.name).ok_or_else(absent)?;
-            let sectors = image.unsettled();
-            image.settle(sectors);
+            if sync_lag.is_zero() {
+                return self.settle().await;
+            }
+            let late = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(sync_lag).await;
+                // Nobody waits for it.
+                drop(late.settle().await);
+            });
             Ok(())
         })
+    }
+}
+
+impl Open {
+    async fn settle(&self) -> io::Result<()> {
+        self.disk.settle().await?;
+        let mut store = self.disk.alive()?;
+        let image = store.files.get_mut(&self.name).ok_or_else(absent)?;
+        let sectors = image.unsettled();
+        image.settle(sectors);
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use conclave_server::mutant::{self, Mutant};
 /// A broken twin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {
-    /// Its disks say that something is safe before it is: the same as not to wait for them.
+    /// Its disks say that something is safe a moment before it is: the same as not to wait for them.
     AcknowledgesBeforeSync,
     /// It is broken in this way.
     Broken(Mutant),

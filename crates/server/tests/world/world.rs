@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than any session lives without its client.
 const LIFETIMES: Duration = Duration::from_secs(4);
 
+/// How long the disks of a twin that does not wait for them take.
+const LAG: Duration = Duration::from_millis(500);
+
 /// Everything that is asked is answered in the end.
 pub const PROGRESS: &str = "progress";
 /// A node stops only for a reason.
@@ -80,7 +83,7 @@ impl World<'_> {
         let stage = Stage::new(nodes, clients);
         for node in stage.nodes() {
             if twin == Some(Twin::AcknowledgesBeforeSync) {
-                node.disk.borrow().fault(|faults| faults.syncs_lie = true);
+                node.disk.borrow().fault(|faults| faults.sync_lag = LAG);
             }
             let node = Rc::clone(node);
             sim.host(node.name.clone(), move || Rc::clone(&node).live(members(NODES)));

@@ -98,9 +98,9 @@ fn all_tests() -> Result<(), String> {
     // The caller's shell may still have it set from an update; here a golden script that differs has to fail.
     let run = |arguments| cargo(arguments).env_remove(UPDATE).run();
     if !cargo("nextest --version").succeeds() {
-        return run("test --locked --workspace");
+        return run("test --locked --workspace --no-fail-fast");
     }
-    run("nextest run --locked --workspace")?;
+    run("nextest run --locked --workspace --no-fail-fast")?;
     // nextest knows no doc tests.
     run("test --locked --workspace --doc")
 }

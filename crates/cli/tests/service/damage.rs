@@ -9,7 +9,7 @@ use conclave_client::{Request, SessionOptions};
 
 use crate::hostile::runtime;
 use crate::nodes::Service;
-use crate::runs::{BINARY, ran};
+use crate::runs::{BINARY, Running, ran};
 
 /// All files of a directory.
 type Contents = BTreeMap<PathBuf, Vec<u8>>;
@@ -54,11 +54,11 @@ fn named(service: &Service, beginning: &str) -> Vec<PathBuf> {
     files(&service.data(1)).into_iter().filter(is_named).collect()
 }
 
-/// Whether it starts: it does not, says why, and has changed nothing.
+/// It does not start, says why, and has changed nothing.
 #[track_caller]
 fn is_refused(service: &Service, why: &[&str]) {
     let before = contents(&service.data(1));
-    let ran = ran(&mut service.serve(1)).ends(2);
+    let ran = Running::start(service.serve(1)).end().ends(2);
     let said: String = ran.err.lines().filter(|line| line.starts_with("error: ")).collect();
     for part in why {
         assert!(said.contains(part), "{part}: {}", ran.err);
@@ -98,17 +98,20 @@ fn a_damaged_directory_is_left_alone() {
         // What was written last cannot be told from what a power cut tore.
         let somewhere = if path == last { 40 } else { length / 3 };
         for at in [0, 9, 30, somewhere] {
+            println!("{} with byte {at} changed", path.display());
             flip(path, at.min(length - 1));
             is_refused(&service, &[&name(path)]);
             fs::write(path, &sound[path]).expect("there is room");
         }
         for length in [0, 7, somewhere] {
+            println!("{} cut off at {length}", path.display());
             cut(path, length);
             is_refused(&service, &[&name(path)]);
             fs::write(path, &sound[path]).expect("there is room");
         }
     }
     for path in [first, snapshot, &identity] {
+        println!("{} removed", path.display());
         fs::remove_file(path).expect("it was there");
         is_refused(&service, &["is missing"]);
         fs::write(path, &sound[path]).expect("there is room");

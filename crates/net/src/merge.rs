@@ -21,7 +21,7 @@ use conclave_core::NodeId;
 use conclave_trace::{Carried, Header, Record, Trace, What};
 use thiserror::Error;
 
-use crate::record::{FORMAT, Line, Opening, VERSION};
+use crate::record::{FORMAT, Line, Opening, VERSION, drop_half_a_step};
 use crate::weave::Weaver;
 
 /// Why records cannot be put together.
@@ -132,6 +132,7 @@ fn read(path: &Path) -> Result<Life, MergeError> {
             }
         }
     }
+    drop_half_a_step(&mut read);
     Ok(Life { path: path.to_owned(), opening, lines: read })
 }
 
@@ -211,7 +212,7 @@ impl History {
     /// The life that was read last is over.
     fn crash(&mut self) {
         let record = inferred(self.process, What::Crash, self.last_time(), None);
-        self.steps.push(Step { lines: vec![Line { record, sent: None, lock_name: None }] });
+        self.steps.push(Step { lines: vec![Line::of(record)] });
     }
 
     fn last_time(&self) -> u64 {
@@ -333,6 +334,16 @@ fn numbering(names: &BTreeSet<String>) -> BTreeMap<String, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_a_step_is_none() {
+        let line = |follow| Line { follow, ..Line::of(inferred(NodeId(1), What::Start, 0, None)) };
+        for (written, whole) in [(0, 0), (1, 1), (2, 1), (3, 1), (4, 4), (5, 5), (6, 5), (7, 7)] {
+            let mut lines: Vec<Line> = [0, 2, 0, 0, 0, 1, 0].map(line).into_iter().take(written).collect();
+            drop_half_a_step(&mut lines);
+            assert_eq!(lines.len(), whole, "of {written} lines");
+        }
+    }
 
     #[test]
     fn locks_keep_their_numbers_or_the_order_of_their_names() {

@@ -80,6 +80,33 @@ pub struct Line {
     /// The name of the lock, where locks have names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_name: Option<String>,
+    /// How many more lines its step has: one that was killed may have written some of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub follow: usize,
+}
+
+impl Line {
+    /// A line about this alone.
+    pub(crate) fn of(record: Record) -> Self {
+        Self { record, sent: None, lock_name: None, follow: 0 }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// Drops a last step of which lines are missing: nothing of it has left the process.
+pub(crate) fn drop_half_a_step(lines: &mut Vec<Line>) {
+    let mut whole = 0;
+    while let Some(first) = lines.get(whole) {
+        let next = whole + 1 + first.follow;
+        if next > lines.len() {
+            lines.truncate(whole);
+        }
+        whole = next;
+    }
 }
 
 /// The record of the present life, being written.
@@ -189,7 +216,7 @@ impl<P: Protocol> Journal<P> {
             vector: Some(self.vector.clone()),
         };
         self.next_id += 1;
-        self.step.push(Line { record, sent: None, lock_name: None });
+        self.step.push(Line::of(record));
         self.step.last_mut().expect("it was pushed")
     }
 
@@ -246,6 +273,10 @@ impl<P: Protocol> Journal<P> {
     /// The input has been handled: its records are complete.
     pub fn handled(&mut self, phase: Phase) {
         self.phase = phase.name;
+        let follow = self.step.len().saturating_sub(1);
+        if let Some(first) = self.step.first_mut() {
+            first.follow = follow;
+        }
         for line in &mut self.step {
             line.record.phase = self.phase.to_owned();
             serde_json::to_writer(&mut self.ready, line).expect("a record is plain data");

@@ -9,17 +9,27 @@ use tokio::sync::mpsc;
 use super::Endpoints;
 use crate::target::{Client, Crowd, Role, Target, TargetError, Wake, Work};
 
+/// How clients give back what they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// By asking, and waiting for the answer.
+    Awaited,
+    /// By dropping the guard.
+    Dropped,
+}
+
 /// A conclave cluster.
 #[derive(Debug)]
 pub struct Conclave {
     endpoints: Endpoints,
     ttl: Duration,
+    release: Release,
 }
 
 impl Conclave {
     /// The nodes at these endpoints.
-    pub fn new(endpoints: Endpoints, ttl: Duration) -> Self {
-        Self { endpoints, ttl }
+    pub fn new(endpoints: Endpoints, ttl: Duration, release: Release) -> Self {
+        Self { endpoints, ttl, release }
     }
 
     /// A connection that prefers the next endpoint in turn, and knows the others.
@@ -46,7 +56,7 @@ impl Target for Conclave {
     fn client(&self) -> Work<'_, Box<dyn Client>> {
         Box::pin(async {
             let session = self.connect()?.session(self.session()).await.map_err(told)?;
-            Ok(Box::new(ConclaveClient { session, held: None }) as Box<dyn Client>)
+            Ok(Box::new(ConclaveClient { session, held: None, release: self.release }) as Box<dyn Client>)
         })
     }
 
@@ -82,6 +92,7 @@ impl Target for Conclave {
 struct ConclaveClient {
     session: Session,
     held: Option<Guard>,
+    release: Release,
 }
 
 impl Client for ConclaveClient {
@@ -96,10 +107,12 @@ impl Client for ConclaveClient {
 
     fn release(&mut self) -> Work<'_, ()> {
         Box::pin(async {
-            match self.held.take() {
-                Some(guard) => guard.release().await.map_err(told),
-                None => Err(TargetError::Refused("nothing is held".to_owned())),
+            let nothing = || TargetError::Refused("nothing is held".to_owned());
+            let guard = self.held.take().ok_or_else(nothing)?;
+            if self.release == Release::Awaited {
+                guard.release().await.map_err(told)?;
             }
+            Ok(())
         })
     }
 

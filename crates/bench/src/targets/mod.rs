@@ -15,13 +15,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::target::{Target, TargetError};
+use conclave::Release;
 
 /// A kind of system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Conclave, by its own client.
+    /// Conclave, by its own client; a release is awaited, as with all others.
     Conclave,
+    /// The same, but guards are dropped: a release travels together with what the client asks for next.
+    ConclaveDropped,
     /// etcd v3, by its lock service.
     Etcd,
     /// ZooKeeper, by the recipe that Curator uses.
@@ -31,12 +34,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Conclave, Self::Etcd, Self::Zookeeper, Self::Redis];
+    const ALL: [Self; 5] = [Self::Conclave, Self::ConclaveDropped, Self::Etcd, Self::Zookeeper, Self::Redis];
 
     /// Its name, as written on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Conclave => "conclave",
+            Self::ConclaveDropped => "conclave-dropped",
             Self::Etcd => "etcd",
             Self::Zookeeper => "zookeeper",
             Self::Redis => "redis",
@@ -47,7 +51,8 @@ impl Kind {
     pub fn open(self, endpoints: &[String], ttl: Duration) -> Arc<dyn Target> {
         let endpoints = Endpoints::new(endpoints.to_vec());
         match self {
-            Self::Conclave => Arc::new(conclave::Conclave::new(endpoints, ttl)),
+            Self::Conclave => Arc::new(conclave::Conclave::new(endpoints, ttl, Release::Awaited)),
+            Self::ConclaveDropped => Arc::new(conclave::Conclave::new(endpoints, ttl, Release::Dropped)),
             Self::Etcd => Arc::new(etcd::Etcd::new(endpoints, ttl)),
             Self::Zookeeper => Arc::new(zookeeper::Zookeeper::new(endpoints, ttl)),
             Self::Redis => Arc::new(redis::Redis::new(endpoints, ttl)),

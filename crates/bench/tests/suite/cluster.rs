@@ -93,7 +93,7 @@ fn targets_are_read_or_refused_with_a_reason() {
     assert_eq!("redis=h:1".parse::<Spec>().expect("well-formed").label, "redis");
     for (text, reason) in [
         ("etcd", "expected KIND="),
-        ("chubby=h:1", "known are conclave, etcd, zookeeper, redis"),
+        ("chubby=h:1", "known are conclave, conclave-dropped, etcd, zookeeper, redis"),
         ("etcd/=h:1", "label"),
         ("etcd=", "not HOST:PORT"),
         ("etcd=h:1,", "not HOST:PORT"),

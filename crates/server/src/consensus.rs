@@ -88,6 +88,15 @@ pub struct Compaction {
     pub segment_bytes: u64,
 }
 
+impl Compaction {
+    /// Whenever the log has grown by so many bytes, which take a few files.
+    #[must_use]
+    pub fn after(bytes: u64) -> Self {
+        let keep = (bytes >> 16).min(Self::default().keep);
+        Self { bytes, keep, segment_bytes: (bytes / 4).min(SEGMENT_BYTES), ..Self::default() }
+    }
+}
+
 impl Default for Compaction {
     fn default() -> Self {
         Self { entries: 50_000, bytes: 64 << 20, keep: 1_000, segment_bytes: SEGMENT_BYTES }
@@ -176,7 +185,7 @@ impl Consensus {
         let identity = Identity::check(Arc::clone(&disk), id, members.clone()).await?;
         let may_be_new = identity.stage != Stage::Settled;
         let machine = Machine::open(Arc::clone(&disk), sink).await?;
-        let (log, closed) = Log::open(Arc::clone(&disk), compaction.segment_bytes, may_be_new).await?;
+        let (log, closed) = Log::open(id, Arc::clone(&disk), compaction.segment_bytes, may_be_new).await?;
         is_whole(&disk, &identity, &log, &machine)?;
         let identity = claim(&disk, identity, &log).await?;
         let settled = identity.stage == Stage::Settled;

@@ -2,7 +2,8 @@
 //! needs no thread.
 //!
 //! [`Files`] is a directory, [`MemoryDisk`] a simulation of one. Everything here may block a real thread, so it is done
-//! inside [`Disk::run`] or [`within`] and nowhere else.
+//! inside [`Disk::run`] or [`within`] and nowhere else, but for the log of a node that has nothing to do before it is
+//! written.
 
 mod files;
 mod memory;
@@ -52,6 +53,13 @@ pub trait DiskFile: Send + Sync {
     fn write<'a>(&'a self, at: u64, bytes: &'a [u8]) -> Work<'a, ()>;
     /// Returns when everything written is safe.
     fn sync(&self) -> Work<'_, ()>;
+    /// Writes bytes at an offset, and returns when they are safe; what was written before may be or not.
+    fn write_safely<'a>(&'a self, at: u64, bytes: &'a [u8]) -> Work<'a, ()> {
+        Box::pin(async move {
+            self.write(at, bytes).await?;
+            self.sync().await
+        })
+    }
 }
 
 /// Why a node cannot use what it has on disk. Nothing has been changed.

@@ -20,13 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::disk::{Disk, StorageError, within};
 use crate::raft::{Entry, LogId, Types, Vote, weight};
 use contents::Contents;
 use format::Record;
-use writer::Job;
+use writer::{Job, Pen};
 
 /// How large the files of the log are, unless told otherwise.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
@@ -36,7 +36,9 @@ const REQUEST_BYTES: u64 = 1 << 20;
 /// The log, to be written. There is one.
 #[derive(Debug)]
 pub struct Log {
-    jobs: mpsc::UnboundedSender<Job>,
+    /// Whose it is.
+    id: u64,
+    pen: Pen,
     reader: LogReader,
 }
 
@@ -57,11 +59,12 @@ impl Closed {
 }
 
 impl Log {
-    /// Reads what is there and makes ready to go on.
+    /// Reads what is there and makes ready to go on, for the node of this number.
     ///
     /// # Errors
     /// If the log is damaged or cannot be used, or has nothing in it and should; then nothing has been changed.
     pub async fn open(
+        id: u64,
         disk: Arc<dyn Disk>,
         segment_bytes: u64,
         may_be_new: bool,
@@ -72,10 +75,10 @@ impl Log {
         if !may_be_new && found.contents == Contents::default() {
             return Err(StorageError::Missing { place: disk.place(&format::segment_name(0)) });
         }
-        let (jobs, end, found) =
+        let (pen, end, found) =
             writer::start(Arc::clone(&disk), found, segment_bytes).await.map_err(failed)?;
         let reader = LogReader(Arc::new(Mutex::new(found.contents)));
-        Ok((Self { jobs, reader }, Closed(end)))
+        Ok((Self { id, pen, reader }, Closed(end)))
     }
 
     /// Whether nothing was ever written.
@@ -95,15 +98,37 @@ impl Log {
         self.reader.clone()
     }
 
-    fn hand_over(&self, job: Job) -> io::Result<()> {
-        self.jobs.send(job).map_err(|_| io::Error::other("the log is closed"))
-    }
-
-    /// Takes a record into memory and hands it to the writer. Both under one lock, so that they agree on the order.
+    /// Takes a record into memory and puts it before the writer. Both under one lock, so that they agree on the order.
     fn record(&self, record: Record, job: Job) -> io::Result<()> {
         let mut contents = self.reader.lock();
         contents.apply(record).map_err(|entry| out_of_order(&entry))?;
-        self.hand_over(job)
+        self.pen.put(job);
+        Ok(())
+    }
+
+    /// Takes entries into memory and puts them before the writer.
+    fn record_entries(
+        &self,
+        entries: impl IntoIterator<Item = Entry>,
+        flushed: IOFlushed<Types>,
+    ) -> io::Result<()> {
+        let mut contents = self.reader.lock();
+        let mut records = Vec::new();
+        let mut highest = None;
+        for entry in entries {
+            highest = highest.max(Some(entry.log_id.index));
+            let record = Record::Entry(entry);
+            record.put(&mut records)?;
+            contents.apply(record).map_err(|entry| out_of_order(&entry))?;
+        }
+        self.pen.put(Job::Append { records, highest, flushed });
+        Ok(())
+    }
+
+    /// Whether this node was elected.
+    fn is_leaders(&self) -> bool {
+        let vote = self.reader.lock().vote;
+        vote.is_some_and(|vote| vote.committed && vote.leader_id.node_id == self.id)
     }
 }
 
@@ -163,6 +188,7 @@ impl RaftLogStorage<Types> for Log {
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
         let (saved, safe) = oneshot::channel();
         self.record(Record::Vote(*vote), Job::Vote(*vote, saved))?;
+        self.pen.have_done();
         safe.await.map_err(io::Error::other)?
     }
 
@@ -179,23 +205,24 @@ impl RaftLogStorage<Types> for Log {
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let mut contents = self.reader.lock();
-        let mut records = Vec::new();
-        let mut highest = None;
-        for entry in entries {
-            highest = highest.max(Some(entry.log_id.index));
-            let record = Record::Entry(entry);
-            record.put(&mut records)?;
-            contents.apply(record).map_err(|entry| out_of_order(&entry))?;
+        self.record_entries(entries, flushed)?;
+        if self.is_leaders() {
+            self.pen.have_done();
+        } else {
+            self.pen.do_now().await;
         }
-        self.hand_over(Job::Append { records, highest, flushed })
+        Ok(())
     }
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
-        self.record(Record::Truncate(last), Job::Truncate(last))
+        self.record(Record::Truncate(last), Job::Truncate(last))?;
+        self.pen.have_done();
+        Ok(())
     }
 
     async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
-        self.record(Record::Purge(upto), Job::Purge(upto))
+        self.record(Record::Purge(upto), Job::Purge(upto))?;
+        self.pen.have_done();
+        Ok(())
     }
 }

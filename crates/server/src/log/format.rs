@@ -1,7 +1,7 @@
 //! The bytes of the log.
 //!
 //! ```text
-//!   segment   magic, version, number, salt, checksum        48 bytes, safe before the segment has its name
+//!   segment   magic, version, number, salt, size, checksum  48 bytes, safe before the segment has its name
 //!             frame, frame, ...                             each one write and one sync
 //!             zeros                                         room for more
 //!   frame     checksum, length, sequence number             16 bytes
@@ -12,7 +12,8 @@
 //!
 //! A frame is written only when the one before it is safe. So of all frames only the last can be torn; a bad frame with a
 //! good one anywhere behind it was good once, and has been damaged. The salt is random, and part of every checksum: what
-//! clients send is in the log, and none of it must pass for a frame.
+//! clients send is in the log, and none of it must pass for a frame. A segment has its whole size from the beginning, so
+//! that one which is shorter has lost its end, and not to a power cut.
 
 use std::io;
 use std::ops::Range;
@@ -46,6 +47,8 @@ pub(super) fn segment_number(name: &str) -> Option<u64> {
 pub(super) struct SegmentHead {
     pub(super) number: u64,
     pub(super) salt: u64,
+    /// How long the file is at least.
+    pub(super) size: u64,
 }
 
 /// Why a segment cannot be read.
@@ -64,6 +67,7 @@ impl SegmentHead {
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.salt.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.size.to_le_bytes());
         let sum = crc32c::crc32c(&bytes[..44]);
         bytes[44..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -75,7 +79,7 @@ impl SegmentHead {
             return Err(BadHead::Damaged);
         }
         match u32_at(head, 8) {
-            VERSION => Ok(Self { number: u64_at(head, 16), salt: u64_at(head, 24) }),
+            VERSION => Ok(Self { number: u64_at(head, 16), salt: u64_at(head, 24), size: u64_at(head, 32) }),
             other => Err(BadHead::Version(other)),
         }
     }

@@ -74,6 +74,10 @@ async fn numbers(disk: &dyn Disk) -> Result<Vec<u64>, StorageError> {
 fn head(disk: &dyn Disk, number: u64, bytes: &[u8]) -> Result<SegmentHead, StorageError> {
     let name = segment_name(number);
     match SegmentHead::decode(bytes) {
+        Ok(head) if head.number == number && head.size > bytes.len() as u64 => {
+            let why = format!("cut off here, of {} bytes", head.size);
+            Err(StorageError::damaged(disk, &name, bytes.len(), why))
+        }
         Ok(head) if head.number == number => Ok(head),
         Ok(head) => Err(StorageError::damaged(disk, &name, 16, format!("this is segment {}", head.number))),
         Err(BadHead::Damaged) => Err(StorageError::damaged(disk, &name, 0, "no head of a segment")),

@@ -33,8 +33,13 @@ fn entry(term: u64, index: u64, length: usize) -> Entry {
     Entry { log_id: id(term, index), payload: EntryPayload::Normal(Payload(bytes.into())) }
 }
 
+/// The vote of a node that has been elected.
+fn elected(term: u64) -> Vote {
+    Vote::new_committed(term, 1)
+}
+
 async fn open(disk: &MemoryDisk) -> Result<(Log, Closed), StorageError> {
-    Log::open(Arc::new(disk.clone()), SEGMENT, true).await
+    Log::open(1, Arc::new(disk.clone()), SEGMENT, true).await
 }
 
 /// Hands entries over; the answer says when they are safe.

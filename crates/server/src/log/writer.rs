@@ -1,11 +1,16 @@
 //! Group commit: whatever has been handed over while the last write was under way shares the next one.
+//!
+//! Who writes is another question. A leader has others to serve while its disk works, so that a thread of its own
+//! does it. A follower has nothing to do before its entries are safe: it writes on the spot, and saves two changes of
+//! threads for every batch.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::storage::IOFlushed;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 use super::format::{FRAME_HEAD, Record, SEGMENT_HEAD, SegmentHead, close_frame, open_frame, segment_name};
 use super::recover::{Recovered, Segment};
@@ -34,10 +39,26 @@ pub(super) enum Job {
     Committed(Option<LogId>),
 }
 
+/// What is handed to the writer. The writer ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Pen(Arc<Desk>);
+
+/// What waits to be written, and who writes it.
+struct Desk {
+    queue: Mutex<Queue>,
+    more: Notify,
+    writer: tokio::sync::Mutex<Writer>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    is_closed: bool,
+}
+
 /// Writes the log.
-pub(super) struct Writer {
+struct Writer {
     disk: Arc<dyn Disk>,
-    jobs: mpsc::UnboundedReceiver<Job>,
     segment_bytes: u64,
     /// Full segments, oldest first.
     full: VecDeque<(u64, Option<u64>)>,
@@ -80,15 +101,80 @@ struct Group {
     purge: Option<LogId>,
 }
 
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("jobs", &self.queue().jobs.len()).finish_non_exhaustive()
+    }
+}
+
+impl Pen {
+    /// Puts a job behind all others; it is done with the next of them that is done.
+    pub(super) fn put(&self, job: Job) {
+        self.0.queue().jobs.push_back(job);
+    }
+
+    /// Has everything done that was put there, elsewhere.
+    pub(super) fn have_done(&self) {
+        self.0.more.notify_one();
+    }
+
+    /// Does everything that was put there; may block.
+    pub(super) async fn do_now(&self) {
+        self.0.work().await;
+    }
+}
+
+impl Drop for Pen {
+    fn drop(&mut self) {
+        self.0.queue().is_closed = true;
+        self.have_done();
+    }
+}
+
+impl Desk {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes until nobody can hand over anything any more.
+    async fn run(&self) {
+        while !self.queue().is_closed {
+            self.more.notified().await;
+            self.work().await;
+        }
+        // What was put there after the last look, right before the end.
+        self.work().await;
+        self.writer.lock().await.finish().await;
+    }
+
+    /// Does everything that is there to be done.
+    async fn work(&self) {
+        let mut writer = self.writer.lock().await;
+        while let Some(first) = self.next() {
+            let mut group = Group::new();
+            let mut gathered = writer.take(first, &mut group);
+            while group.frame.len() < ENOUGH
+                && let Some(job) = self.next()
+            {
+                gathered = gathered.and_then(|()| writer.take(job, &mut group));
+            }
+            let written = match gathered {
+                Ok(()) => writer.write(&mut group).await,
+                Err(error) => Err(error),
+            };
+            group.answer(&writer.remember(written));
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        self.queue().jobs.pop_front()
+    }
+}
+
 impl Writer {
     /// Makes the log ready to be gone on with: cuts off a torn end, and makes sure that what was read is safe. A
     /// process that was killed can have left behind what was written but never synced.
-    pub(super) async fn prepare(
-        disk: Arc<dyn Disk>,
-        found: &mut Recovered,
-        segment_bytes: u64,
-        jobs: mpsc::UnboundedReceiver<Job>,
-    ) -> io::Result<Self> {
+    async fn prepare(disk: Arc<dyn Disk>, found: &mut Recovered, segment_bytes: u64) -> io::Result<Self> {
         let active = match found.segments.pop() {
             Some(last) => Active::reopen(&*disk, &last, segment_bytes).await?,
             None => Active::create(&*disk, 0, segment_bytes).await?,
@@ -105,26 +191,11 @@ impl Writer {
         };
         let full = found.segments.iter().map(|segment| (segment.head.number, segment.highest)).collect();
         let next = found.next;
-        Ok(Self { disk, jobs, segment_bytes, full, active, spare, next, standing, failed: None })
+        Ok(Self { disk, segment_bytes, full, active, spare, next, standing, failed: None })
     }
 
-    /// Writes until nobody can hand over anything any more.
-    pub(super) async fn run(mut self) {
-        while let Some(job) = self.jobs.recv().await {
-            let mut group = Group::new();
-            let mut gathered = self.take(job, &mut group);
-            while group.frame.len() < ENOUGH
-                && let Ok(job) = self.jobs.try_recv()
-            {
-                gathered = gathered.and_then(|()| self.take(job, &mut group));
-            }
-            let written = match gathered {
-                Ok(()) => self.write(&mut group).await,
-                Err(error) => Err(error),
-            };
-            group.answer(&self.remember(written));
-        }
-        // Not needed, but the next start has less to wait for.
+    /// Notes what was decided last: it is not needed, but the next start has less to wait for.
+    async fn finish(&mut self) {
         let mut group = Group::new();
         if self.standing.committed_is_news
             && self.failed.is_none()
@@ -198,8 +269,7 @@ impl Writer {
             self.repeat_standing(group)?;
         }
         close_frame(&mut group.frame, self.active.head.salt, self.next)?;
-        self.active.file.write(self.active.end, &group.frame).await?;
-        self.active.file.sync().await?;
+        self.active.file.write_safely(self.active.end, &group.frame).await?;
         self.active.end += group.frame.len() as u64;
         self.active.highest = self.active.highest.max(group.highest);
         self.next += 1;
@@ -258,7 +328,7 @@ impl Writer {
 impl Active {
     async fn create(disk: &dyn Disk, number: u64, size: u64) -> io::Result<Self> {
         let salt = getrandom::u64().map_err(io::Error::other)?;
-        let head = SegmentHead { number, salt };
+        let head = SegmentHead { number, salt, size };
         let file = disk.create(&segment_name(number), &head.encode(), size).await?;
         Ok(Self { head, file, end: SEGMENT_HEAD as u64, size, highest: None })
     }
@@ -345,20 +415,21 @@ pub(super) async fn start(
     disk: Arc<dyn Disk>,
     mut found: Recovered,
     segment_bytes: u64,
-) -> io::Result<(mpsc::UnboundedSender<Job>, oneshot::Receiver<()>, Recovered)> {
-    let (sender, jobs) = mpsc::unbounded_channel();
+) -> io::Result<(Pen, oneshot::Receiver<()>, Recovered)> {
     let (ended, end) = oneshot::channel();
     let at = Arc::clone(&disk);
     let (writer, found) = within(&*disk, async move {
-        let writer = Writer::prepare(at, &mut found, segment_bytes, jobs).await;
+        let writer = Writer::prepare(at, &mut found, segment_bytes).await;
         (writer, found)
     })
     .await?;
-    let writer = writer?;
+    let writer = tokio::sync::Mutex::new(writer?);
+    let desk = Arc::new(Desk { queue: Mutex::default(), more: Notify::new(), writer });
+    let pen = Pen(Arc::clone(&desk));
     disk.run(Box::pin(async move {
-        writer.run().await;
+        desk.run().await;
         // Nobody has to wait for it.
         let _ = ended.send(());
     }))?;
-    Ok((sender, end, found))
+    Ok((pen, end, found))
 }

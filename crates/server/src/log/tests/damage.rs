@@ -46,6 +46,19 @@ async fn any_changed_byte_before_the_last_write_is_damage() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_cut_off_is_damage() {
+    let disk = MemoryDisk::default();
+    let (mut log, _closed) = open(&disk).await.unwrap();
+    scripted(&mut log).await;
+    let (bytes, _) = first_segment(&disk).await;
+    for cut in 0..bytes.len() {
+        let error = refuses(&disk_with(&[(0, &bytes[..cut])]).await).await;
+        let place = if cut < SEGMENT_HEAD { 0 } else { cut as u64 };
+        assert!(matches!(error, StorageError::Damaged { at, .. } if at == place), "cut at {cut}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn damage_is_told_in_a_sentence() {
     let disk = MemoryDisk::default();
     let (mut log, _closed) = open(&disk).await.unwrap();
@@ -62,7 +75,7 @@ async fn damage_is_told_in_a_sentence() {
 
 #[tokio::test]
 async fn a_later_format_is_not_guessed_at() {
-    let mut head = SegmentHead { number: 0, salt: 1 }.encode();
+    let mut head = SegmentHead { number: 0, salt: 1, size: 0 }.encode();
     head[8..12].copy_from_slice(&(VERSION + 1).to_le_bytes());
     let sum = crc32c::crc32c(&head[..44]);
     head[44..].copy_from_slice(&sum.to_le_bytes());

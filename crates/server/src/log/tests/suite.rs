@@ -21,7 +21,7 @@ impl Sink for Deaf {
 }
 
 async fn on(disk: Arc<dyn Disk>) -> (Log, Machine) {
-    let (log, _closed) = Log::open(Arc::clone(&disk), SEGMENT_BYTES / 64, true).await.unwrap();
+    let (log, _closed) = Log::open(1, Arc::clone(&disk), SEGMENT_BYTES / 64, true).await.unwrap();
     (log, Machine::open(disk, Arc::new(Deaf)).await.unwrap())
 }
 

@@ -45,10 +45,6 @@ pub const SOAK: &[Step] = &[
         },
     },
     Step {
-        name: "a node and its damaged files",
-        run: || cargo("test --locked --package conclave-cli --test service damage").env(SOAKING, "1").run(),
-    },
-    Step {
         name: "the long searches of the table",
         run: || {
             cargo("test --locked --profile optimised --package conclave-check --test verified")

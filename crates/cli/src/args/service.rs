@@ -38,7 +38,10 @@ pub struct ServeArgs {
     /// Threads that serve clients and other nodes. One answers soonest where cores are few; the disk has its own.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
-    /// How to write the log.
+    /// Make a snapshot, and forget the log before it, whenever the log has grown by so many MiB.
+    #[arg(long, value_name = "MIB", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub snapshot_every: u16,
+    /// How to write what happens to standard error.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: LogFormat,
 }

@@ -37,6 +37,7 @@ struct Plan {
     members: BTreeMap<u64, String>,
     listen: String,
     data: PathBuf,
+    compaction: Compaction,
 }
 
 impl Plan {
@@ -66,7 +67,8 @@ impl Plan {
         }
         let data = data_of(args, &file, &members);
         let members = if members.is_empty() { BTreeMap::from([(args.id, listen.clone())]) } else { members };
-        Ok(Self { id: args.id, members, listen, data })
+        let compaction = Compaction::after(u64::from(args.snapshot_every) << 20);
+        Ok(Self { id: args.id, members, listen, data, compaction })
     }
 }
 
@@ -100,7 +102,7 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
         disk: Arc::new(disk),
         transport: Arc::new(Tcp),
         timing: Timing::default(),
-        compaction: Compaction::default(),
+        compaction: plan.compaction,
         clock: Box::new(Monotonic::default()),
     })
     .await

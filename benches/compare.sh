@@ -43,10 +43,11 @@ launch() {
   pid_of[$node]=$!
 }
 
-# The calls that wait for the disk, separated by commas, each with something in front.
+# The calls that wait for the disk, separated by commas, each with something in front. By pwritev2 conclave writes its log,
+# each time with RWF_DSYNC, which is a write and an fdatasync in one.
 joined() {
   local call list=
-  for call in fsync fdatasync msync sync_file_range; do
+  for call in fsync fdatasync msync sync_file_range pwritev2; do
     list+=",$1$call"
   done
   echo "${list#,}"
@@ -212,6 +213,7 @@ part_cluster() {
   done
   local rounds=(--seconds "$RUN_SECONDS" --rounds "$ROUNDS")
   measure cluster-latency latency "${rounds[@]}" "${targets[@]}"
+  targets+=(--target "conclave-dropped=$(endpoints conclave)")
   measure cluster-uncontended uncontended --clients 64 "${rounds[@]}" "${targets[@]}"
   measure cluster-handoff handoff --clients 8 "${rounds[@]}" "${targets[@]}"
   stop_all
@@ -227,6 +229,7 @@ part_single() {
   done
   local rounds=(--seconds "$RUN_SECONDS" --rounds "$ROUNDS")
   measure single-latency latency "${rounds[@]}" "${targets[@]}"
+  targets+=(--target "conclave-dropped=$(endpoint conclave)")
   measure single-uncontended uncontended --clients 64 "${rounds[@]}" "${targets[@]}"
   stop_all
 }
@@ -312,7 +315,7 @@ calls_by_perf() {
 calls_by_strace() {
   # What strace has in hand is written within a moment.
   sleep 1
-  sed -nE 's/^[0-9]+ +([0-9]+)\.([0-9]{3})[0-9]* (fsync|fdatasync|msync|sync_file_range)\(.*/\1\2 1/p' "$data"/*.syncs
+  sed -nE 's/^[0-9]+ +([0-9]+)\.([0-9]{3})[0-9]* (fsync|fdatasync|msync|sync_file_range|pwritev2)\(.*/\1\2 1/p' "$data"/*.syncs
 }
 
 # The first number under a name in a file of figures.

@@ -225,7 +225,7 @@ The file, for all nodes and all clients of a cluster:
   2 = \"10.0.0.2:7400\"
   3 = \"10.0.0.3:7400\"
 
-It stops at Ctrl-C and SIGTERM, and hands the lead over before. Exit codes: 0 it was told to stop, 1 it stopped by itself,
+It stops at Ctrl-C and SIGTERM, and hands the lead over before. Exit codes: 0 it was told to stop, 1 it stopped by itself, \
 2 it could not start.";
 
 const LOCK_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
@@ -234,12 +234,12 @@ const LOCK_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave lock db/users db/orders --wait 5s -- ./migrate.sh
   conclave lock gpu --permits 4 -- ./train.sh
 
-The command finds in its environment CONCLAVE_LOCK, the names, and CONCLAVE_TOKEN, the fencing token: show it to whatever the
-command writes to, and let that refuse smaller ones. If the lock is lost, the command and what it started are told to end
+The command finds in its environment CONCLAVE_LOCK, the names, and CONCLAVE_TOKEN, the fencing token: show it to whatever the \
+command writes to, and let that refuse smaller ones. If the lock is lost, the command and what it started are told to end \
 (SIGTERM) and killed in time: before anybody else can get the lock.
 
-Exit codes: that of the command (128 + n if signal n ended it), 120 somebody else has it (--try), 121 not granted in time
-(--wait), 122 lost while the command ran, 123 the service does not answer, 124 refused, 126 the command cannot be run, 127
+Exit codes: that of the command (128 + n if signal n ended it), 120 somebody else has it (--try), 121 not granted in time \
+(--wait), 122 lost while the command ran, 123 the service does not answer, 124 refused, 126 the command cannot be run, 127 \
 there is no such command, 2 wrong usage.";
 
 const ELECT_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
@@ -247,7 +247,7 @@ const ELECT_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave elect scheduler --value 10.0.0.7:8080 --again --probe 'curl -fs localhost:8080/health' -- ./scheduler
   conclave observe scheduler
 
-The command finds in its environment CONCLAVE_LEADER, the name, and CONCLAVE_TERM, the term, which is a fencing token as well
+The command finds in its environment CONCLAVE_LEADER, the name, and CONCLAVE_TERM, the term, which is a fencing token as well \
 (CONCLAVE_TOKEN). Exit codes are those of 'conclave lock'.";
 
 const LS_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
@@ -261,5 +261,5 @@ const WHY_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
 const RELEASE_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
   conclave release nightly-backup --force --reason 'host is gone for good'
 
-The holder is told and its token is stale from then on, but it may not have stopped yet: only a resource that checks tokens is
+The holder is told and its token is stale from then on, but it may not have stopped yet: only a resource that checks tokens is \
 safe from it.";

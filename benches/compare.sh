@@ -271,7 +271,7 @@ count_in() {
   local label=$1 system=$2 where=$3 load=$4 clients=$5
   local file="$results/fsyncs-${label// /-}-$load.json"
   case $counter in
-    perf) start_perf ;;
+    perf) start_perf || return 0 ;;
     strace) ;;
     *) return ;;
   esac
@@ -299,7 +299,7 @@ start_perf() {
     kill -0 "${pid_of[perf]}" 2>/dev/null && return
     unset 'pid_of[perf]'
   done
-  echo "perf does not start" >&2
+  echo "$label, $load: perf does not start"
   return 1
 }
 

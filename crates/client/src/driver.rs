@@ -300,7 +300,8 @@ impl Driver {
                 let mut entry = Entry {
                     shared,
                     open: open.clone(),
-                    next_request: 1,
+                    // The upper half says which life speaks.
+                    next_request: ((open.life >> 32) << 32) | 1,
                     pending: BTreeMap::new(),
                     last_sent: now,
                 };

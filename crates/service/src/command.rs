@@ -21,8 +21,19 @@ impl fmt::Display for SessionId {
 }
 
 /// A request's number within its session, from 1. A client sends a request again under the same number.
+///
+/// The upper half of the number is that of the life in which it was given: what an earlier run of the client still says
+/// must not be taken for a request of the present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
+
+impl RequestId {
+    /// Whether it can have been given in this life.
+    #[must_use]
+    pub const fn is_of(self, life: u64) -> bool {
+        self.0 >> 32 == life >> 32
+    }
+}
 
 /// A fencing token: greater than that of every earlier grant of the same name. Grants count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -84,7 +84,7 @@ pub enum Failure {
     #[error("waiting would close a cycle: {}", Cycle(.0))]
     Deadlock(Vec<Wait>),
     /// There is no such session, or no longer.
-    #[error("there is no such session (it was closed or expired)")]
+    #[error("there is no such session (it was closed, taken over or expired)")]
     NoSession,
     /// The session holds nothing under that token.
     #[error("nothing is held under token {0}")]

@@ -14,7 +14,7 @@ fn a_session_ends_when_nothing_is_heard_of_it_and_what_it_held_is_free() {
         s2 lock x                                     | s1 contended 1 x; s2#2 queued 0
         @999                                          |
         @1000                                         | s1 ended: expired; s2#2 granted 2
-        s1 release 1                                  | s1#3 failed: there is no such session (it was closed or expired)
+        s1 release 1                                  | s1#3 failed: there is no such session (it was closed, taken over or expired)
         ",
     );
 }
@@ -84,7 +84,7 @@ fn close_releases_and_cancels_without_further_words() {
         s1 lock y          | s2 contended 2 y; s1#3 queued 0
         s2 lock x strand=1 | s1 contended 1 x; s2#3 queued 0
         s1 close           | s1#4 done; s2#3 granted 3
-        s1 close           | s1#5 failed: there is no such session (it was closed or expired)
+        s1 close           | s1#5 failed: there is no such session (it was closed, taken over or expired)
         ",
     );
 }
@@ -238,6 +238,26 @@ fn another_run_of_a_client_takes_over_what_it_holds_and_numbers_anew() {
 }
 
 #[test]
+fn a_former_run_that_still_speaks_is_not_heard() {
+    // Lives that begin with 1 and 2; their requests are numbered from 2^32 and from 2 * 2^32.
+    play(
+        "
+        s1#4294967297 open life=4294967303 | s1#4294967297 opened
+        s1#4294967298 lock x               | s1#4294967298 granted 1
+        s1#8589934593 open life=8589934600 | s1#8589934593 resumed 1 x
+        // It neither gets, nor releases, nor acknowledges anything.
+        s1#4294967299 lock y               | s1#4294967299 failed: there is no such session (it was closed, taken over or expired)
+        s1#4294967300 release 1            | s1#4294967300 failed: there is no such session (it was closed, taken over or expired)
+        s1#8589934594 lock z               | s1#8589934594 granted 2
+        s1#8589934595 release 1            | s1#8589934595 done
+        // Nor can a later number of the former run make the present one's look old.
+        s1#4294967400 renew ack=4294967399 | s1#4294967400 failed: there is no such session (it was closed, taken over or expired)
+        s1#8589934596 release 2            | s1#8589934596 done
+        ",
+    );
+}
+
+#[test]
 fn openings_that_make_no_sense_are_refused() {
     let long = "h".repeat(257);
     let mut desk = Desk::default();
@@ -248,7 +268,7 @@ fn openings_that_make_no_sense_are_refused() {
         s1 open ttl=86400001 | s1#2 failed: a session lives for 500 ms at least and 86400000 ms at most without a word, not 86400001 ms
         s1#0 open            | s1#0 failed: the requests of a session are numbered from 1
         s1#0 renew           | s1#0 failed: the requests of a session are numbered from 1
-        s1#3 renew           | s1#3 failed: there is no such session (it was closed or expired)
+        s1#3 renew           | s1#3 failed: there is no such session (it was closed, taken over or expired)
         s1 open ttl=500      | s1#4 opened
         s2 open ttl=86400000 | s2#1 opened
         ",

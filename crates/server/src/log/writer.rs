@@ -3,6 +3,9 @@
 //! Who writes is another question. A leader has others to serve while its disk works, so that a thread of its own
 //! does it. A follower has nothing to do before its entries are safe: it writes on the spot, and saves two changes of
 //! threads for every batch.
+//!
+//! **Caveat**: a follower whose disk hangs is silent for as long, and may ask for an election afterwards; those whose
+//! disks work refuse it before it counts.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -54,6 +54,10 @@ impl<'a> Turn<'a> {
             self.send(command, Reply::Failed(Failure::NoSession));
             return false;
         };
+        if !command.request.is_of(session.life) {
+            self.send(command, Reply::Failed(Failure::NoSession));
+            return false;
+        }
         session.renew(now);
         session.acknowledge(command.acked);
         let recall = if forgetful { Recall::New } else { session.recall(command.request) };

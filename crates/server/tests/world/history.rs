@@ -97,6 +97,10 @@ pub enum End {
 /// A request to hold a name in another mode.
 #[derive(Clone, Debug)]
 pub struct Conversion {
+    /// The token before.
+    pub token: u64,
+    /// Whether its client knows what came of it.
+    pub is_answered: bool,
     pub is_refused: bool,
 }
 

@@ -4,7 +4,7 @@
 use conclave_client::Mode;
 
 use super::{Case, Violation, samples};
-use crate::history::{End, Found, History, Hold, Read};
+use crate::history::{Conversion, End, Found, History, Hold, Read};
 
 const NAME: &str = "reads of the present";
 
@@ -53,8 +53,9 @@ fn judge(history: &History, read: &Read) -> Vec<Violation> {
 
 /// Whether it is certain that something was held from the beginning to the end of a read.
 fn spans(history: &History, hold: &Hold, read: &Read) -> bool {
-    // A conversion may have given it another token before its client knew.
-    let is_lasting = hold.end != Some(End::Converted);
+    // A conversion may have given it another token before its client knew, if it ever did.
+    let is_in_doubt = history.conversions.iter().any(|made| made.token == hold.token && !made.is_answered);
+    let is_lasting = hold.end != Some(End::Converted) && !is_in_doubt;
     let is_taken = hold.may_be_taken(&history.forces, read.ended);
     is_lasting && !is_taken && hold.since <= read.began && read.ended <= hold.last()
 }
@@ -110,6 +111,11 @@ pub const CASES: &[Case] = &[
         assert!(check(&history).is_empty());
         history.reads[0] = samples::shown(20, 60, vec![], 3);
         assert!(check(&history).is_empty(), "it may have been released meanwhile");
+        history.reads[0] = samples::shown(20, 30, vec![4], 4);
+        history.conversions.push(Conversion { token: 3, is_answered: true, is_refused: true });
+        assert_eq!(check(&history).len(), 1);
+        history.conversions.push(Conversion { token: 3, is_answered: false, is_refused: false });
+        assert!(check(&history).is_empty(), "it may have another token by now");
     }),
     ("reads_refuse_to_show_what_is_gone", || {
         let mut history = samples::held(vec![samples::exclusive(1, 3, 10, 50)]);

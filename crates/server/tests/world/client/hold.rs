@@ -93,7 +93,7 @@ impl Actor {
         self.note(format!("converts {old} to {mode:?}"));
         let number = {
             let mut history = self.stage.history.borrow_mut();
-            history.conversions.push(Conversion { is_refused: false });
+            history.conversions.push(Conversion { token: old, is_answered: false, is_refused: false });
             history.conversions.len() - 1
         };
         let request = self.stage.history.borrow().holds[holding.holds[0]].request;
@@ -105,14 +105,13 @@ impl Actor {
         let result = holding.thing.guard().convert(&holding.name, mode, wait).await;
         let token = holding.thing.guard().token();
         self.note(format!("converted {old} to {token}: {:?}", result.as_ref().map_err(ToString::to_string)));
-        match result {
-            Ok(()) if !is_weaker => self.exchange(&mut holding, request, mode, token, began),
-            Ok(()) => {}
-            Err(error) => {
-                let is_refused = error.code().is_some();
-                self.stage.history.borrow_mut().conversions[number].is_refused = is_refused;
-            }
+        let is_refused = result.as_ref().is_err_and(|error| error.code().is_some());
+        if !is_weaker && result.is_ok() {
+            self.exchange(&mut holding, request, mode, token, began);
         }
+        let is_answered = result.is_ok() || is_refused;
+        self.stage.history.borrow_mut().conversions[number] =
+            Conversion { token: old, is_answered, is_refused };
         self.held.push(holding);
     }
 

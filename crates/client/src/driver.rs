@@ -83,9 +83,24 @@ struct Entry {
     next_request: u64,
     pending: BTreeMap<u64, Pending>,
     last_sent: Instant,
+    /// Whether it has made itself known on the present connection.
+    is_known: bool,
 }
 
 impl Entry {
+    /// Makes itself known on a new connection, which tells what it still holds, and asks again what was not answered,
+    /// in the old order.
+    fn introduce(&mut self, now: Instant) -> Vec<v1::Command> {
+        self.is_known = true;
+        let is_opening = self.pending.values().any(|pending| matches!(pending.act, Act::Open(_)));
+        if !is_opening {
+            self.number(Act::Open(self.open.clone()), 0, Answer::Nobody);
+        }
+        let mut requests: Vec<u64> = self.pending.keys().copied().collect();
+        requests.sort_by_key(|request| !matches!(self.pending[request].act, Act::Open(_)));
+        requests.into_iter().filter_map(|request| self.command(request, now)).collect()
+    }
+
     fn acked(&self) -> u64 {
         self.pending.first_key_value().map_or(self.next_request, |(request, _)| *request)
     }
@@ -235,23 +250,15 @@ impl Driver {
         }
     }
 
-    /// On a new connection every session makes itself known, which tells what it still holds, and then asks again what
-    /// was not answered, in the old order.
+    /// On a new connection every session makes itself known, but for those that are to run out: it would be to live on.
     fn say_everything_again(&mut self) {
         let now = Instant::now();
         let mut commands = Vec::new();
         for entry in self.sessions.values_mut() {
-            if !entry.shared.may_renew() && entry.pending.is_empty() {
-                // To make itself known would be to live on.
-                continue;
+            entry.is_known = false;
+            if entry.shared.may_renew() {
+                commands.extend(entry.introduce(now));
             }
-            let is_opening = entry.pending.values().any(|pending| matches!(pending.act, Act::Open(_)));
-            if !is_opening {
-                entry.number(Act::Open(entry.open.clone()), 0, Answer::Nobody);
-            }
-            let mut requests: Vec<u64> = entry.pending.keys().copied().collect();
-            requests.sort_by_key(|request| !matches!(entry.pending[request].act, Act::Open(_)));
-            commands.extend(requests.into_iter().filter_map(|request| entry.command(request, now)));
         }
         self.send(commands);
     }
@@ -304,6 +311,7 @@ impl Driver {
                     next_request: ((open.life >> 32) << 32) | 1,
                     pending: BTreeMap::new(),
                     last_sent: now,
+                    is_known: true,
                 };
                 let request = entry.number(Act::Open(open), 0, answer);
                 self.wake_at = self.wake_at.min(entry.renew_at());
@@ -470,8 +478,12 @@ impl Driver {
                 entry.last_sent = now;
                 continue;
             }
-            let request = entry.number(Act::Renew(v1::Renew {}), 0, Answer::Nobody);
-            commands.extend(entry.command(request, now));
+            if entry.is_known {
+                let request = entry.number(Act::Renew(v1::Renew {}), 0, Answer::Nobody);
+                commands.extend(entry.command(request, now));
+            } else {
+                commands.extend(entry.introduce(now));
+            }
         }
         self.send(commands);
     }

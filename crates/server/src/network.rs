@@ -20,7 +20,7 @@ use bytes::Bytes;
 use conclave_wire::Connector;
 use conclave_wire::peer::Frame;
 use conclave_wire::peer::peer_client::PeerClient;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
 use openraft::network::{
@@ -33,12 +33,12 @@ use openraft::raft::{
 use openraft::{OptionalSend, RPCTypes, RaftNetworkFactory};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-use crate::raft::{Node, Snapshot, SnapshotMeta, Types, Vote, encode_append, put, whole};
+use crate::raft::{LogId, Node, Snapshot, SnapshotMeta, Types, Vote, encode_append, put, weight, whole};
 
 /// How large a message between nodes may be.
 pub(crate) const MESSAGE_BYTES: usize = 64 << 20;
@@ -50,6 +50,10 @@ const PIECE: usize = 1 << 20;
 const SNAPSHOT_PACE: u64 = 4 << 20;
 /// How long to leave a node alone that could not be reached.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long a follower need not know what was decided.
+const NEWS_CAN_WAIT: Duration = Duration::from_millis(5);
+/// Batches of more bytes come from many clients.
+const LARGE: u64 = 512;
 
 type RpcError = RPCError<Types>;
 
@@ -361,9 +365,9 @@ impl NetStreamAppend<Types> for Peer {
 /// Requests as frames, and a note of when each was sent.
 fn requests<S>(input: S, flight: Arc<Flight>) -> impl Stream<Item = Frame> + Send + 'static
 where
-    S: Stream<Item = AppendEntriesRequest<Types>> + Send + 'static,
+    S: Stream<Item = AppendEntriesRequest<Types>> + Unpin + Send + 'static,
 {
-    tokio_stream::StreamExt::map_while(input, move |request| match encode_append(&request) {
+    tokio_stream::StreamExt::map_while(thrifty(input), move |request| match encode_append(&request) {
         Ok(payload) => {
             flight.sent();
             Some(Frame { payload })
@@ -373,6 +377,45 @@ where
             None
         }
     })
+}
+
+/// Leaves out what the next request says as well. As soon as entries are decided the library tells every follower so, in a
+/// request of its own. Nobody waits for that, and under load, when entries are large, the next ones are about to leave and
+/// tell it too. With little to do it is told at once: a node that has just been spoken to answers sooner.
+fn thrifty<S>(input: S) -> impl Stream<Item = AppendEntriesRequest<Types>> + Send + 'static
+where
+    S: Stream<Item = AppendEntriesRequest<Types>> + Unpin + Send + 'static,
+{
+    stream::unfold((input, None), |(mut input, sent): (S, Option<Sent>)| async move {
+        // Until when something may still be said by another request.
+        let mut held: Option<(AppendEntriesRequest<Types>, Instant)> = None;
+        let request = loop {
+            let next = match &held {
+                None => input.next().await,
+                Some((_, until)) => match timeout_at(*until, input.next()).await {
+                    Ok(next) => next,
+                    Err(_) => break held?.0,
+                },
+            };
+            let request = next?;
+            let is_news_only = request.entries.is_empty()
+                && sent.as_ref().is_some_and(|sent| sent.is_large && sent.last == request.prev_log_id);
+            if !is_news_only {
+                break request;
+            }
+            let until = held.map_or_else(|| Instant::now() + NEWS_CAN_WAIT, |(_, until)| until);
+            held = Some((request, until));
+        };
+        let last = request.entries.last().map(|entry| entry.log_id).or(request.prev_log_id);
+        let is_large = request.entries.iter().map(weight).sum::<u64>() > LARGE;
+        Some((request, (input, Some(Sent { last, is_large }))))
+    })
+}
+
+/// The request that was sent last: up to which entry, and whether with much in it.
+struct Sent {
+    last: Option<LogId>,
+    is_large: bool,
 }
 
 /// Answers to a stream of requests.

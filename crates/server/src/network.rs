@@ -9,6 +9,9 @@
 //! A node that was stopped, or cut off, leaves connections behind that look alive. So every question has a time limit,
 //! and a connection that owed an answer and was silent is not asked again: the next question opens another.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;

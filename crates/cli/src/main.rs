@@ -6,6 +6,7 @@
 
 mod args;
 mod check;
+mod child;
 mod cluster;
 mod failure;
 mod files;

@@ -1,6 +1,5 @@
 //! The commands about the replicated service: `serve`, and those of its clients.
 
-mod child;
 pub mod config;
 pub mod hold;
 pub mod see;

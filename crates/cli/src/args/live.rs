@@ -228,8 +228,8 @@ const LOCK_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave cluster lock backup --via 3 --wait 5s -- sh -c 'echo $CONCLAVE_FENCE'
 
 The command finds in its environment CONCLAVE_LOCK, the name; CONCLAVE_FENCE, the proof of this entry; and CONCLAVE_FENCE_ORDER, \
-the same so that later ones sort after earlier ones as texts. If the lock is lost it is told to end (SIGTERM), and killed \
+the same so that later ones sort after earlier ones as texts. If the lock is lost it and what it started are told to end (SIGTERM), and killed \
 after 2 seconds.
 
 Exit codes: that of the command (128 + n if signal n ended it), 1 not granted in time, 2 wrong usage, 3 the lock was lost, \
-127 there is no such command.";
+126 the command cannot be run, 127 there is no such command.";

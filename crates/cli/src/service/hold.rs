@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::future::Future;
-use std::io::{ErrorKind, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::child::{Group, Signals};
 use super::{client, run_client};
 use crate::args::{ElectArgs, HoldArgs, RunArgs};
+use crate::child::{Group, Signals};
 use crate::failure::{Failure, Verdict};
 use crate::output;
 
@@ -28,10 +28,6 @@ const LOST: u8 = 122;
 const UNAVAILABLE: u8 = 123;
 /// The service refused.
 const REFUSED: u8 = 124;
-/// The command cannot be run; shells say so, too.
-const NOT_RUNNABLE: u8 = 126;
-/// There is no such command; shells say so, too.
-const NO_COMMAND: u8 = 127;
 /// How long giving something back may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a leader that lost waits before it campaigns again.
@@ -175,10 +171,7 @@ impl Holding<'_> {
         }
         let mut group = match Group::start(&self.args.command, &variables) {
             Ok(group) => group,
-            Err(error) => {
-                Failure::new(format!("'{}' cannot be run: {error}", shown(&self.args.command[..1]))).print();
-                return if error.kind() == ErrorKind::NotFound { NO_COMMAND } else { NOT_RUNNABLE };
-            }
+            Err(code) => return code,
         };
         tokio::select! {
             code = self.watch(session, guard, &mut group, signals) => code,
@@ -200,11 +193,13 @@ impl Holding<'_> {
                     self.say_lost(guard.why_lost());
                     // Taken by force: somebody else may have it already.
                     let until = self.dead_by(session).min(Instant::now() + grace);
-                    return end(group, until).await;
+                    group.end(until).await;
+                    return LOST;
                 }
                 () = sleep_until(last_call) => {
                     self.say_lost(Some("it could not be renewed in time".to_owned()));
-                    return end(group, self.dead_by(session)).await;
+                    group.end(self.dead_by(session)).await;
+                    return LOST;
                 }
                 // Renewed: the last call is later now.
                 Ok(()) = safety.changed() => {}
@@ -242,16 +237,6 @@ impl Holding<'_> {
 /// The exit code for an end by a signal.
 fn ended_by(signal: Signal) -> u8 {
     128 + u8::try_from(signal as i32).unwrap_or(0)
-}
-
-/// Ends a command: by a word, and at this time by force.
-async fn end(group: &mut Group, until: Instant) -> u8 {
-    group.tell(Signal::SIGTERM);
-    // What it started may live on when it is gone itself.
-    let _ = tokio::time::timeout_at(until, group.wait()).await;
-    group.tell(Signal::SIGKILL);
-    group.wait().await;
-    LOST
 }
 
 fn succeeds(probe: &str) -> impl Future<Output = bool> {

@@ -11,8 +11,14 @@ use nix::unistd::{Pid, tcsetpgrp};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::failure::Failure;
+
+/// The command cannot be run.
+const NOT_RUNNABLE: u8 = 126;
+/// There is no such command.
+const NO_COMMAND: u8 = 127;
 
 /// The signals that are meant for the command.
 const FORWARDED: [(i32, Signal); 6] = [
@@ -66,7 +72,18 @@ pub struct Group {
 
 impl Group {
     /// Starts a command with these additions to its environment.
-    pub fn start(command: &[OsString], variables: &[(&str, String)]) -> std::io::Result<Self> {
+    ///
+    /// # Errors
+    /// With the exit code, as shells have it, when why it cannot be run has been said.
+    pub fn start(command: &[OsString], variables: &[(&str, String)]) -> Result<Self, u8> {
+        Self::spawn(command, variables).map_err(|error| {
+            let program = command.first().map(|program| program.display().to_string()).unwrap_or_default();
+            Failure::new(format!("'{program}' cannot be run: {error}")).print();
+            if error.kind() == std::io::ErrorKind::NotFound { NO_COMMAND } else { NOT_RUNNABLE }
+        })
+    }
+
+    fn spawn(command: &[OsString], variables: &[(&str, String)]) -> std::io::Result<Self> {
         let [program, rest @ ..] = command else {
             return Err(std::io::Error::new(std::io::ErrorKind::NotFound, "there is no command"));
         };
@@ -103,6 +120,15 @@ impl Group {
             // Whoever has ended already needs no signal.
             let _ = killpg(self.leader, signal);
         }
+    }
+
+    /// Ends the command: by a word, and at this time by force.
+    pub async fn end(&mut self, until: Instant) {
+        self.tell(Signal::SIGTERM);
+        // What it started may live on when it is gone itself.
+        let _ = tokio::time::timeout_at(until, self.wait()).await;
+        self.tell(Signal::SIGKILL);
+        self.wait().await;
     }
 }
 

@@ -21,17 +21,11 @@ mod resource;
 mod total;
 mod traces;
 
-use std::time::{Duration, Instant};
+#[path = "../common/netns.rs"]
+mod netns;
+#[path = "../common/waits.rs"]
+mod waits;
+#[path = "../common/wires.rs"]
+mod wires;
 
-/// Longer than anything takes that is going to happen, on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-/// Waits until something is the case.
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it never came about that {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use waits::{PATIENCE, until};

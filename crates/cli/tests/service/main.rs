@@ -21,27 +21,12 @@ mod runner_waiting;
 mod runs;
 mod showing;
 mod talker;
+
+#[path = "../common/netns.rs"]
+mod netns;
+#[path = "../common/waits.rs"]
+mod waits;
+#[path = "../common/wires.rs"]
 mod wires;
 
-use std::time::{Duration, Instant};
-
-/// Longer than anything takes that is going to happen, on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-/// Says that a test cannot run here; where everything is to be run, that is a failure.
-#[track_caller]
-fn cannot_run_without(what: &str) {
-    let is_required = std::env::var_os("CONCLAVE_CI").is_some_and(|value| !value.is_empty());
-    assert!(!is_required, "this is needed: {what}");
-    println!("SKIPPED: there is no {what}");
-}
-
-/// Waits until something is the case.
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it never came about that {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
+use waits::{PATIENCE, cannot_run_without, until};

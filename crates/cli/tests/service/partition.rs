@@ -6,71 +6,35 @@
 //!          n3
 //! ```
 
-use std::process::{Command, Output};
+use std::process::Command;
 
+use crate::netns::Namespaces;
 use crate::nodes::Service;
 use crate::runs::{Running, ran};
 use crate::until;
 
-/// Namespaces that go with the test.
-struct Network {
-    prefix: String,
-}
+/// A bridge, with the nodes around it.
+struct Network(Namespaces);
 
 impl Network {
     /// Nothing if it cannot be laid here.
     fn lay() -> Option<Self> {
-        let network = Self { prefix: format!("conclave-service-{}", std::process::id()) };
-        if let Err(why) = network.is_possible() {
-            crate::cannot_run_without(&format!("network namespaces: {why}"));
-            return None;
-        }
-        network.ip("-n HUB link add hub type bridge");
-        network.ip("-n HUB link set hub up");
-        network.ip("-n HUB link set lo up");
-        network.ip("-n HUB address add 10.78.0.100/24 dev hub");
-        (1..=3).for_each(|id| network.plug(id));
-        Some(network)
-    }
-
-    /// Tries it: to be root is not enough in every container.
-    fn is_possible(&self) -> Result<(), String> {
-        let output = self.try_ip("netns add HUB").map_err(|error| format!("`ip` cannot be run: {error}"))?;
-        let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        if output.status.success() { Ok(()) } else { Err(words) }
-    }
-
-    /// A namespace for a node, and a cable from it to the hub.
-    fn plug(&self, id: u64) {
-        self.ip(&format!("netns add NODE-{id}"));
-        self.ip(&format!("-n NODE-{id} link set lo up"));
-        self.ip(&format!("-n HUB link add port-{id} type veth peer name wire netns NODE-{id}"));
-        self.ip(&format!("-n HUB link set port-{id} master hub"));
-        self.ip(&format!("-n HUB link set port-{id} up"));
-        self.ip(&format!("-n NODE-{id} address add 10.78.0.{id}/24 dev wire"));
-        self.ip(&format!("-n NODE-{id} link set wire up"));
+        let mut hub = Namespaces::new("service")?;
+        hub.ip("-n HUB link add hub type bridge");
+        hub.ip("-n HUB link set hub up");
+        hub.ip("-n HUB link set lo up");
+        hub.ip("-n HUB address add 10.78.0.100/24 dev hub");
+        (1..=3).for_each(|id| hub.plug(id, "hub", &format!("10.78.0.{id}")));
+        Some(Self(hub))
     }
 
     fn cable(&self, id: u64, state: &str) {
-        self.ip(&format!("-n HUB link set port-{id} {state}"));
-    }
-
-    /// Runs `ip`; HUB and NODE stand for our namespaces.
-    fn try_ip(&self, line: &str) -> std::io::Result<Output> {
-        let line = line.replace("HUB", &format!("{}-hub", self.prefix)).replace("NODE", &self.prefix);
-        Command::new("ip").args(line.split_whitespace()).output()
-    }
-
-    #[track_caller]
-    fn ip(&self, line: &str) {
-        let output = self.try_ip(line).expect("`ip` runs");
-        assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+        self.0.ip(&format!("-n HUB link set port-{id} {state}"));
     }
 
     /// The command, on the network of a node or in the hub.
     fn within(&self, place: &str, command: &Command) -> Command {
-        let mut within = Command::new("ip");
-        within.args(["netns", "exec", &format!("{}-{place}", self.prefix)]);
+        let mut within = self.0.within(place);
         within.arg(command.get_program()).args(command.get_args());
         for (key, value) in command.get_envs() {
             match value {
@@ -95,15 +59,6 @@ impl Network {
     fn leader(&self, service: &Service) -> Option<u64> {
         let ran = ran(&mut self.within("hub", &service.client(&["status", "--json"])));
         service.agreed_leader(&ran.out)
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        for id in 1..=3 {
-            let _ = self.try_ip(&format!("netns delete NODE-{id}"));
-        }
-        let _ = self.try_ip("netns delete HUB");
     }
 }
 

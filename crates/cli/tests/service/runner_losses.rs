@@ -66,13 +66,13 @@ fn a_lock_taken_by_force_ends_the_command() {
 #[test]
 fn a_command_is_dead_before_its_lock_can_be_granted_again() {
     let service = Service::one();
-    let wire = Wire::to(service.address(1));
-    let line = format!("lock a --ttl 1500ms --grace 300ms --endpoints {}", wire.address());
+    let wire = Wire::to(service.address(1).parse().expect("it is an address"));
+    let line = format!("lock a --ttl 1500ms --grace 300ms --endpoints {}", wire.address);
     let holder = service.begin(&line, STUBBORN);
     service.is_beating();
     let next = service.begin("lock a", NEXT);
     service.has_waiters("a", 1);
-    wire.cut();
+    wire.cut(true);
     is_lost(holder.end(), "it could not be renewed in time");
     next.end().ends(0);
     service.nobody_overlapped();

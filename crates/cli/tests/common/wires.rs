@@ -1,4 +1,4 @@
-//! A way to a node that stops to carry anything: connections stay, and say nothing.
+//! A way to a process that stops to carry anything: connections stay, and say nothing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,15 +9,14 @@ use std::time::Duration;
 /// How long before a cut wire is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// A way to a node.
+/// The way there, and back on the same connections.
 pub struct Wire {
-    address: SocketAddr,
+    pub address: SocketAddr,
     is_cut: Arc<AtomicBool>,
 }
 
 impl Wire {
-    pub fn to(target: &str) -> Self {
-        let target: SocketAddr = target.parse().expect("it is an address");
+    pub fn to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are ports");
         let address = listener.local_addr().expect("it has an address");
         let is_cut = Arc::new(AtomicBool::new(false));
@@ -31,13 +30,9 @@ impl Wire {
         Self { address, is_cut }
     }
 
-    pub fn address(&self) -> String {
-        self.address.to_string()
-    }
-
-    /// From now on nothing passes, in either direction.
-    pub fn cut(&self) {
-        self.is_cut.store(true, Ordering::Relaxed);
+    /// From now on nothing passes, in either direction, or everything does again.
+    pub fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 }
 
@@ -50,6 +45,7 @@ fn connect(near: &TcpStream, target: SocketAddr, is_cut: &Arc<AtomicBool>) {
     carry(near, &far, is_cut);
 }
 
+/// Carries bytes until an end closes; none is lost while the wire is cut, as a network would send it again.
 fn carry(mut from: &TcpStream, mut to: &TcpStream, is_cut: &AtomicBool) {
     let _ = (from.set_nodelay(true), to.set_nodelay(true));
     let mut buffer = [0; 4_096];

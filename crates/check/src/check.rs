@@ -18,6 +18,7 @@ use crate::lead::suspects;
 use crate::model::{Budgets, Model};
 use crate::path::Walk;
 use crate::reduce::{MOST, Reduction};
+use crate::rehearse::rehearse;
 use crate::report::{Counterexample, Overtaking, Property, Report};
 use crate::search::{Limits, Progress, Search, Stopped, Violation};
 use crate::subject::{Endless, Entries, Subject};
@@ -359,19 +360,25 @@ fn endless<F: Subject>(search: &Search<F>) -> Option<(&'static str, String, Lass
     }
 }
 
-/// Searches with commuting steps left out, again whenever somebody turns out to send to whom nobody knew it sends.
+/// Searches with commuting steps left out, after a few runs to learn from; and again whenever somebody turns out to send
+/// to whom nobody knew it sends.
 fn reduced<F: Subject>(model: &Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search<F> {
-    let mut reduction = Reduction::default();
     let started = Instant::now();
-    loop {
-        let mut search = Search::new(model.clone(), options.threads, false, Some(reduction));
+    let mut reduction = Reduction::default();
+    let begin = |reduction: &Reduction| {
+        let mut search = Search::new(model.clone(), options.threads, false, Some(reduction.clone()));
         search.started = started;
+        search
+    };
+    rehearse(&mut begin(&reduction), &mut reduction);
+    loop {
+        let mut search = begin(&reduction);
         search.run(&options.limits, watch);
-        let is_surprised = search.is_surprised;
-        if !is_surprised {
+        if !search.is_surprised {
             return search;
         }
         reduction = search.reduction.take().expect("the search was reduced");
+        rehearse(&mut search, &mut reduction);
     }
 }
 

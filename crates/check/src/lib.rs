@@ -10,6 +10,7 @@ mod normal;
 mod path;
 mod reduce;
 mod refute;
+mod rehearse;
 mod report;
 mod search;
 mod space;

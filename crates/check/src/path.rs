@@ -298,4 +298,6 @@ pub struct RawStep {
     pub normal: Root,
     /// What was sent: from, to, the message, and whether its receiver is down.
     pub sends: Vec<(usize, usize, u32, bool)>,
+    /// Whether it breaks a promise.
+    pub is_broken: bool,
 }

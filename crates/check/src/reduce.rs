@@ -6,9 +6,10 @@
 //! everyone who may still send to it is known to have a message on its way to it, and the channel keeps its order.
 //!
 //! Who may still send to whom is *learnt*: facts "a process whose application is in this phase sends to one whose
-//! application is in that phase" are collected while searching. A fact that comes up too late, after a set was chosen
-//! without it, makes the search begin again with it; when it ends, every fact was known all along. No fact can be missed: what the
-//! others do before they send to the chosen process commutes with the steps followed, and is followed after them.
+//! application is in that phase" are collected in a few runs before the search ([`rehearse`](crate::rehearse)) and during
+//! it. A fact that comes up too late, after a set was chosen without it, makes the search begin again with it; when it
+//! ends, every fact was known all along. No fact can be missed: what the others do before they send to the chosen
+//! process commutes with the steps followed, and is followed after them.
 //!
 //! Steps that need not happen, such as requests, are never chosen alone: a dead end is one although somebody may still ask.
 //!

@@ -250,10 +250,10 @@ impl<F: Subject> Search<F> {
     }
 
     /// Takes one step outside of the search, with the numbers as they are.
-    fn outside(&mut self, step: impl FnOnce(&mut Worker<F>, &Tables<F>, &Model<F>)) -> RawStep {
+    fn outside(&mut self, step: impl FnOnce(&mut Worker<F>, &Tables<F>, &Model<F>) -> u32) -> RawStep {
         let normalise = core::mem::replace(&mut self.model.normalise, false);
         let worker = &mut self.workers[0];
-        step(worker, &self.tables, &self.model);
+        let is_broken = step(worker, &self.tables, &self.model) > 0;
         let mut root = worker.next().to_vec();
         let numbers = self.tables.absorb(worker, self.model.fifo);
         let sends = worker.sent.drain(..);
@@ -261,7 +261,7 @@ impl<F: Subject> Search<F> {
             sends.map(|(from, to, message, void)| (from, to, numbers.message(message), void)).collect();
         numbers.root(&mut root);
         self.model.normalise = normalise;
-        RawStep { normal: self.normal(&root), root, sends }
+        RawStep { normal: self.normal(&root), root, sends, is_broken }
     }
 
     /// The same state with its numbers moved down, where the search does so.
@@ -287,7 +287,7 @@ impl<F: Subject> Search<F> {
     pub fn raw_step(&mut self, root: &[u32], action: Action) -> RawStep {
         self.outside(|worker, tables, model| {
             worker.visit(tables, model, root);
-            worker.follow(tables, model, action);
+            worker.follow(tables, model, action).broken
         })
     }
 
@@ -296,6 +296,11 @@ impl<F: Subject> Search<F> {
         let root = self.states.root(state).to_vec();
         let action = self.raw_actions(&root)[usize::from(nth)];
         (action, self.raw_step(&root, action).normal)
+    }
+
+    /// Who was seen to send to whom outside of the search.
+    pub fn facts(&self) -> Facts {
+        self.workers[0].facts.clone().unwrap_or_default()
     }
 
     /// What is sent before the search begins: from, to, the message, and whether its receiver is down.

@@ -240,14 +240,15 @@ impl<F: Subject> Worker<F> {
         &self.next
     }
 
-    /// A process handles its start, before the search begins.
-    pub fn start(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32], place: u8) {
+    /// A process handles its start, before the search begins. Returns the number of what that breaks; 0 if nothing.
+    pub fn start(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32], place: u8) -> u32 {
         self.visit(base, model, root);
         self.sent.clear();
         self.next_left.clone_from(&self.left);
         self.next_right.clone_from(&self.right);
-        self.step(base, model, place, Cause::Start, (0, 0), Cost::Nothing);
+        let (broken, _) = self.step(base, model, place, Cause::Start, (0, 0), Cost::Nothing);
         self.arrive(base);
+        broken
     }
 
     /// The same state with its numbers moved down.

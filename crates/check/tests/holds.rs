@@ -164,7 +164,7 @@ fn overtaking_is_measured_over_all_schedules() {
 fn time_goes_on_when_a_reduced_search_begins_anew() {
     let mut seen = Vec::new();
     let options = Options { liveness: false, reduce: true, ..times(1) };
-    check(&Setup::numbered("ricart-agrawala", 3), &options, &mut |progress| {
+    check(&Setup::numbered("majority", 3), &options, &mut |progress| {
         seen.push((progress.states, progress.elapsed));
     })
     .expect("it can be searched");

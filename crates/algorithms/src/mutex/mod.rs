@@ -8,6 +8,7 @@
 //!    └────────────────────────────────────────────┘
 //! ```
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt::{Debug, Display, Formatter};
 use core::ops::RangeInclusive;
@@ -201,6 +202,13 @@ impl Fence {
     /// The number of the entry, for the visitor of counters; see [`FenceCounter::counter`].
     pub fn counter(&mut self) -> Counter<'_> {
         Counter::bound(FENCE, &mut self.counter)
+    }
+
+    /// A text that sorts as fences do, for whoever can compare nothing but texts.
+    #[must_use]
+    pub fn sortable(&self) -> String {
+        let Self { epoch, counter, process } = self;
+        format!("{:020}.{:010}.{counter:020}.{:010}", epoch.number, epoch.creator.0, process.0)
     }
 }
 
@@ -411,6 +419,20 @@ mod tests {
                 let epoch = Epoch { number, creator: NodeId(creator) };
                 let json = serde_json::to_string(&epoch).unwrap();
                 prop_assert_eq!(serde_json::from_str::<Epoch>(&json).unwrap(), epoch);
+            }
+        }
+
+        /// Texts compare as the fences that they are of.
+        #[test]
+        fn fences_sort_as_texts(one: (u64, u32, u64, u32), other: (u64, u32, u64, u32)) {
+            let fence = |(number, creator, counter, process)| {
+                let epoch = Epoch { number, creator: NodeId(creator) };
+                Fence { epoch, counter, process: NodeId(process) }
+            };
+            // Those that have much in common, too.
+            for other in [other, (one.0, one.1, other.2, other.3), (one.0, other.1, other.2, one.3)] {
+                let (one, other) = (fence(one), fence(other));
+                prop_assert_eq!(one.sortable().cmp(&other.sortable()), one.cmp(&other));
             }
         }
     }

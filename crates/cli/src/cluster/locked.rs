@@ -51,12 +51,6 @@ fn granted(control: &mut Control, wait: Option<Duration>) -> Result<Option<Fence
     }
 }
 
-/// A text that sorts after those of all fences before it.
-fn order(fence: &Fence) -> String {
-    let Fence { epoch, counter, process } = fence;
-    format!("{:020}.{:010}.{counter:020}.{:010}", epoch.number, epoch.creator.0, process.0)
-}
-
 /// Runs the command; what it ends with is ours. The lock is given back when the connection ends.
 async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Failure> {
     // From here on a signal does not end us before the command.
@@ -66,7 +60,7 @@ async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Fai
     let variables = [
         ("CONCLAVE_LOCK", args.name.to_string()),
         ("CONCLAVE_FENCE", fence.to_string()),
-        ("CONCLAVE_FENCE_ORDER", order(&fence)),
+        ("CONCLAVE_FENCE_ORDER", fence.sortable()),
     ];
     let mut group = match Group::start(&args.command, &variables) {
         Ok(group) => group,

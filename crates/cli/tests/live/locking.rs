@@ -46,11 +46,6 @@ fn append(file: &Path, line: &str) {
     file.write_all(format!("{line}\n").as_bytes()).expect("there is room");
 }
 
-fn order(fence: &Fence) -> String {
-    let Fence { epoch, counter, process } = fence;
-    format!("{:020}.{:010}.{counter:020}.{:010}", epoch.number, epoch.creator.0, process.0)
-}
-
 /// Everybody who was inside left a line when coming and one when going: nobody came while another was in, and every
 /// fence is larger than the last.
 fn check_file(file: &Path, entries: usize) {
@@ -74,7 +69,7 @@ fn press(live: &Live<'_>, file: impl Fn(&str) -> std::path::PathBuf + Sync) {
             scope.spawn(move || {
                 for turn in 0..ENTRIES * NAMES.len() {
                     let name = NAMES[(client + turn) % NAMES.len()];
-                    let fence = order(&lock(&mut control, name));
+                    let fence = lock(&mut control, name).sortable();
                     append(&file(name), &format!("enter {fence}"));
                     append(&file(name), &format!("leave {fence}"));
                     unlock(&mut control, name);
@@ -170,7 +165,7 @@ fn locking_while_a_token_goes_round() {
     for process in live.ids() {
         let mut control = live.connect(process);
         for _ in 0..5 {
-            let fence = order(&lock(&mut control, "a"));
+            let fence = lock(&mut control, "a").sortable();
             append(&file, &format!("enter {fence}"));
             append(&file, &format!("leave {fence}"));
             unlock(&mut control, "a");

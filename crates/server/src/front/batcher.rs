@@ -1,5 +1,8 @@
 //! Gathers the commands of all clients into batches: whatever arrives while one batch becomes durable goes into the
 //! next, so that one write to disk and one round to the other nodes serve them all.
+//!
+//! A node that is alone does not wait for the batch before: the log gathers what its disk has no time for, and meanwhile
+//! the next commands are read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +22,11 @@ use crate::mutant::{self, Mutant};
 pub const QUEUE: usize = 16 * 1024;
 /// Commands in one batch.
 const LARGEST_BATCH: usize = 4096;
-/// Commands that may be under way in two batches at one time. With few clients a command should not have to wait for the
-/// batch before it; with many, one large batch after the other costs least.
+/// Commands that may be under way to other nodes in two batches at one time. With few clients a command should not have
+/// to wait for the batch before it; with many, one large batch after the other costs least.
 const FEW: usize = 8;
+/// How often whoever is about to say something is let go first, as long as somebody is.
+const COURTESIES: usize = 16;
 /// How long a batch may take to be decided before this node sends its clients to another one.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a leader looks at the clock at least.
@@ -39,7 +44,8 @@ pub struct Batcher {
 impl Batcher {
     /// Runs until nobody can send it anything any more.
     pub async fn run(mut self) {
-        let under_way = Arc::new(Semaphore::new(FEW));
+        let room = if self.consensus.is_alone() { QUEUE } else { FEW };
+        let under_way = Arc::new(Semaphore::new(room));
         let refusals = Arc::new(Refusals::default());
         let mut commands = Vec::new();
         let mut ahead = None;
@@ -61,10 +67,15 @@ impl Batcher {
             if commands.is_empty() && !self.is_due() {
                 continue;
             }
-            let Some(permit) = self.make_room(&under_way, &mut commands).await else {
+            let Some(permit) = self.make_room(room, &under_way, &mut commands).await else {
                 commands.clear();
                 continue;
             };
+            let is_single =
+                commands.len() == 1 && under_way.available_permits() + permit.num_permits() == room;
+            if !is_single {
+                self.let_others_speak(&mut commands).await;
+            }
             let Some(bytes) = self.encode(term, &mut commands, &mut ahead) else { continue };
             self.propose(term, bytes, permit, &refusals).await;
         }
@@ -73,13 +84,14 @@ impl Batcher {
     /// Waits until the next batch may be on its way beside what is already, and lets it grow meanwhile.
     async fn make_room(
         &mut self,
+        room: usize,
         under_way: &Arc<Semaphore>,
         commands: &mut Vec<Command>,
     ) -> Option<OwnedSemaphorePermit> {
         let mut held: Option<OwnedSemaphorePermit> = None;
         loop {
             let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let lacks = commands.len().clamp(1, FEW).saturating_sub(has);
+            let lacks = commands.len().clamp(1, room).saturating_sub(has);
             if lacks == 0 {
                 return held;
             }
@@ -93,12 +105,30 @@ impl Batcher {
                 Some(held) => held.merge(more),
                 None => held = Some(more),
             }
-            while commands.len() < LARGEST_BATCH
-                && let Ok(command) = self.queue.try_recv()
-            {
-                commands.push(command);
+            self.take_more(commands);
+        }
+    }
+
+    /// Answers come in crowds, and so does what clients say next: a batch that left with the first of it would make all
+    /// others wait for the one after.
+    async fn let_others_speak(&mut self, commands: &mut Vec<Command>) {
+        for _ in 0..COURTESIES {
+            tokio::task::yield_now().await;
+            if self.take_more(commands) == 0 {
+                return;
             }
         }
+    }
+
+    /// Takes what has arrived meanwhile, and says how much that is.
+    fn take_more(&mut self, commands: &mut Vec<Command>) -> usize {
+        let before = commands.len();
+        while commands.len() < LARGEST_BATCH
+            && let Ok(command) = self.queue.try_recv()
+        {
+            commands.push(command);
+        }
+        commands.len() - before
     }
 
     /// Makes a batch of the commands, as it is now, and takes them.

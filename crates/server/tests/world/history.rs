@@ -167,6 +167,19 @@ impl History {
         self.lines.iter().filter(move |line| line.at.abs_diff(at) <= span)
     }
 
+    /// When a name that this request was granted was asked for, at the earliest. What is granted to a session once more
+    /// has the token of the first grant, which may be one of which the client never heard.
+    pub fn asked_first(&self, request: usize, name: &str) -> Micros {
+        let granted = &self.asked[request];
+        let is_first = |earlier: &&Asked| {
+            granted.is_reentrant
+                && earlier.session == granted.session
+                && earlier.wants.iter().any(|(wanted, _)| wanted == name)
+                && matches!(earlier.outcome, None | Some(Outcome::Unknown(_)))
+        };
+        self.asked[..request].iter().find(is_first).map_or(granted.began, |earlier| earlier.began)
+    }
+
     /// What was held of a name.
     pub fn holds_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Hold> {
         self.holds.iter().filter(move |hold| hold.name == name)

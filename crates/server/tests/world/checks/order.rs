@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Case, Violation, samples};
-use crate::history::{History, Hold};
+use crate::history::{Asked, History, Hold, Outcome};
 
 const NAME: &str = "order of tokens";
 
@@ -54,5 +54,17 @@ pub const CASES: &[Case] = &[
             samples::held(vec![samples::exclusive(1, 7, 10, 20), samples::exclusive(2, 6, 40, 50)]);
         history.holds[1].asked = 8;
         assert!(check(&history).is_empty());
+    }),
+    ("order_knows_that_a_grant_made_once_more_may_be_an_older_one", || {
+        let unheard = samples::asked(2, 5, Some(8), Outcome::Unknown("it vanished"));
+        let once_more = Asked { is_reentrant: true, ..samples::asked(2, 35, None, Outcome::Granted(6)) };
+        let mut history = History { asked: vec![unheard, once_more], ..History::default() };
+        assert_eq!(history.asked_first(1, "a"), 5);
+        assert_eq!(history.asked_first(1, "b"), 35, "it was not asked for before");
+        history.asked[1].session = 3;
+        assert_eq!(history.asked_first(1, "a"), 35, "nor by this session");
+        history.asked[1].session = 2;
+        history.asked[0].outcome = Some(Outcome::Granted(5));
+        assert_eq!(history.asked_first(1, "a"), 35, "its client has heard of it");
     }),
 ];

@@ -160,8 +160,11 @@ impl Actor {
         self.note(format!("#{id} is granted {token}"));
         self.finish(id, Outcome::Granted(token));
         let asked = self.stage.history.borrow().asked[id].clone();
-        let holds: Vec<usize> =
-            asked.wants.iter().map(|(name, mode)| self.hold(id, name, *mode, token, asked.began)).collect();
+        let hold = |(name, mode): &(String, Mode)| {
+            let since = self.stage.history.borrow().asked_first(id, name);
+            self.hold(id, name, *mode, token, since)
+        };
+        let holds: Vec<usize> = asked.wants.iter().map(hold).collect();
         for hold in &holds {
             self.watch(thing.guard(), *hold);
         }

@@ -26,7 +26,7 @@ const LARGEST_BATCH: usize = 4096;
 /// to wait for the batch before it; with many, one large batch after the other costs least.
 const FEW: usize = 8;
 /// How often whoever is about to say something is let go first, as long as somebody is.
-const COURTESIES: usize = 16;
+const COURTESIES: usize = 2;
 /// How long a batch may take to be decided before this node sends its clients to another one.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a leader looks at the clock at least.

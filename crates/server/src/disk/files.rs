@@ -165,7 +165,7 @@ impl DiskFile for Open {
     }
 }
 
-/// One call instead of two: the kernel looks at the pages of this write only, which takes it two thirds of the time.
+/// One call instead of two: the kernel looks at the pages of this write only.
 #[cfg(target_os = "linux")]
 fn write_and_sync(file: &File, mut at: u64, mut bytes: &[u8]) -> io::Result<()> {
     use rustix::io::{Errno, ReadWriteFlags, pwritev2};

@@ -197,8 +197,12 @@ impl Writer {
         Ok(Self { disk, segment_bytes, full, active, spare, next, standing, failed: None })
     }
 
-    /// Notes what was decided last: it is not needed, but the next start has less to wait for.
+    /// Notes what was decided last: it is not needed, but the next start has less to wait for. Leaves no half-made file.
     async fn finish(&mut self) {
+        if let Some(spare) = self.spare.take() {
+            // Whether it could be made does not matter any more.
+            let _ = spare.await;
+        }
         let mut group = Group::new();
         if self.standing.committed_is_news
             && self.failed.is_none()

@@ -33,6 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(1);
 /// The same for clients whose sessions live shorter than that.
 const SILENCE_LEAST: Duration = Duration::from_millis(200);
+/// How long a node may take to say who it is once it is connected, at the most. At first it is given no longer than a
+/// node may be silent, and twice as long each time that all were tried.
+const WELCOME: Duration = Duration::from_secs(3);
 /// How long the last requests of a client that is gone may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -153,6 +156,10 @@ pub struct Driver {
     down_why: String,
     backoff: Duration,
     next_endpoint: usize,
+    /// How many nodes in a row could not be reached.
+    failures: usize,
+    /// The node that was given up last because it said nothing.
+    silent: Option<String>,
     wake_at: Instant,
     /// Since when the node has been asked something and has said nothing.
     asked_since: Option<Instant>,
@@ -179,6 +186,8 @@ impl Driver {
             down_why: "not tried yet".to_owned(),
             backoff: BACKOFF_FIRST,
             next_endpoint: 0,
+            failures: 0,
+            silent: None,
             wake_at: now + LOOK_EVERY,
             asked_since: None,
         }
@@ -225,8 +234,17 @@ impl Driver {
 
     fn connect(&mut self) {
         let options = Arc::clone(&self.options);
-        let address = options.endpoints[self.next_endpoint % options.endpoints.len()].clone();
+        let count = options.endpoints.len();
+        // The one that was silent comes last.
+        if self.failures == 0 && self.silent.as_ref() == Some(&options.endpoints[self.next_endpoint % count])
+        {
+            self.next_endpoint += 1;
+        }
+        let address = options.endpoints[self.next_endpoint % count].clone();
         self.next_endpoint += 1;
+        let rounds = u32::try_from(self.failures / count).unwrap_or(u32::MAX).min(8);
+        let limit = (self.patience_with_silence() * 2_u32.pow(rounds)).min(options.connect_timeout + WELCOME);
+        let silent = self.silent.clone();
         let pause = self.backoff;
         let is_first = self.backoff == BACKOFF_FIRST;
         self.backoff = (self.backoff * 2).min(BACKOFF_LAST);
@@ -234,15 +252,19 @@ impl Driver {
             if !is_first {
                 tokio::time::sleep(pause).await;
             }
-            Link::open(&options, &address).await
+            Link::open(&options, &address, limit, silent.as_deref()).await
         }));
     }
 
     fn on_linked(&mut self, result: Result<Link, Status>) {
         self.connecting = None;
         match result {
-            Err(status) => status.message().clone_into(&mut self.down_why),
+            Err(status) => {
+                self.failures += 1;
+                status.message().clone_into(&mut self.down_why);
+            }
             Ok(link) => {
+                self.failures = 0;
                 self.link = Some(link);
                 self.backoff = BACKOFF_FIRST;
                 self.say_everything_again();
@@ -357,6 +379,7 @@ impl Driver {
 
     fn on_message(&mut self, message: v1::ToClient) {
         self.asked_since = None;
+        self.silent = None;
         for event in message.events {
             match event.told {
                 Some(Told::Reply(v1::Reply { request, reply: Some(reply) })) => {
@@ -432,6 +455,7 @@ impl Driver {
         self.give_up_unsafe(now);
         let silent_until = self.asked_since.map(|since| since + self.patience_with_silence());
         if silent_until.is_some_and(|until| now >= until) {
+            self.silent = self.link.as_ref().map(|link| link.address.clone());
             self.on_broken("the node does not answer");
         }
         if self.link.is_some() {

@@ -10,11 +10,10 @@ use tonic::{Status, Streaming};
 
 use crate::Options;
 
-/// How long a node may take to say who it is.
-const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
-
 /// A stream over which a node answers.
 pub struct Link {
+    /// Which node.
+    pub address: String,
     /// What goes out.
     pub out: mpsc::UnboundedSender<v1::ToServer>,
     /// What comes in.
@@ -22,20 +21,35 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens a stream to a node, and from there to the leader where that is another one and wanted.
-    pub async fn open(options: &Options, address: &str) -> Result<Self, Status> {
-        let (link, welcome) = Self::open_at(options, address).await?;
-        if !options.follow_leader || welcome.leader == welcome.node || welcome.leader_address.is_empty() {
+    /// Opens a stream to a node, and from there to the leader where that is another one and wanted; but not to the one
+    /// that was silent. Each may take so long to say who it is.
+    pub async fn open(
+        options: &Options,
+        address: &str,
+        limit: Duration,
+        silent: Option<&str>,
+    ) -> Result<Self, Status> {
+        let (link, welcome) = Self::open_at(options, address, limit).await?;
+        let leader = welcome.leader_address;
+        if !options.follow_leader
+            || welcome.leader == welcome.node
+            || leader.is_empty()
+            || silent == Some(&leader)
+        {
             return Ok(link);
         }
         // The node that was asked serves it too, only with one more step in between.
-        match Self::open_at(options, &welcome.leader_address).await {
+        match Self::open_at(options, &leader, limit).await {
             Ok((direct, _)) => Ok(direct),
             Err(_) => Ok(link),
         }
     }
 
-    async fn open_at(options: &Options, address: &str) -> Result<(Self, v1::Welcome), Status> {
+    async fn open_at(
+        options: &Options,
+        address: &str,
+        limit: Duration,
+    ) -> Result<(Self, v1::Welcome), Status> {
         let connecting = async {
             let channel = conclave_wire::channel(&options.transport, address, options.connect_timeout)
                 .map_err(|error| Status::unavailable(error.to_string()))?;
@@ -46,9 +60,8 @@ impl Link {
             let welcome = first
                 .and_then(|message| message.welcome)
                 .ok_or_else(|| Status::unavailable(format!("{address} did not say who it is")))?;
-            Ok((Self { out, events }, welcome))
+            Ok((Self { address: address.to_owned(), out, events }, welcome))
         };
-        let limit = options.connect_timeout + WELCOME_TIMEOUT;
         tokio::time::timeout(limit, connecting)
             .await
             .unwrap_or_else(|_| Err(Status::unavailable(format!("{address} does not answer"))))

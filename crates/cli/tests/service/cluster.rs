@@ -1,5 +1,6 @@
 //! Three nodes, of which one is killed, stopped, told to stop, or all of them are; and one node alone.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use conclave_client::v1::check_response::Standing;
@@ -7,6 +8,7 @@ use conclave_client::{Client, Guard, Request, SessionOptions};
 use rustix::process::Signal;
 
 use crate::fenced::{Load, NAME};
+use crate::hostile::runtime;
 use crate::nodes::Service;
 use crate::until;
 
@@ -83,6 +85,22 @@ fn a_leader_that_was_stopped_past_a_lease_expires_nothing_and_grants_nothing() {
     let next: u64 = service.written("next").trim().parse().expect("a token");
     assert!(next > token);
     load.finish(&service);
+}
+
+/// A node that hangs takes connections, since its kernel does, and never says anything.
+#[test]
+fn a_node_that_says_nothing_does_not_keep_a_client_from_the_others() {
+    let service = Service::one();
+    let mute = TcpListener::bind("127.0.0.1:0").expect("there are ports");
+    let address = mute.local_addr().expect("it is bound").to_string();
+    let opened = Instant::now();
+    runtime().block_on(async {
+        let client = Client::new([address, service.endpoints()]).expect("the addresses are right");
+        let ttl = Duration::from_millis(900);
+        client.session(SessionOptions::default().ttl(ttl)).await.expect("it is served by the other");
+    });
+    let took = opened.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[test]

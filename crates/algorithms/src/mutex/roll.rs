@@ -42,6 +42,25 @@ pub struct Roll {
     pub clock: LamportClock,
 }
 
+#[cfg(test)]
+impl Roll {
+    /// Any: some wait, and perhaps one is inside.
+    pub(super) fn any(dice: &mut crate::testing::Dice, members: &conclave_core::Members) -> Self {
+        let n = members.len();
+        let inside = (dice.below(2) == 0).then(|| members.at(dice.below(n)));
+        let mut standing = |id: NodeId| match dice.below(2) {
+            _ if inside == Some(id) => {
+                Standing::Inside { fence: super::FenceCounter::default().enter(Epoch::FIRST, id) }
+            }
+            0 => Standing::Idle,
+            _ => Standing::Waiting { since: Stamp { time: dice.below(9) as u64, process: id } },
+        };
+        let standings = members.iter().map(|id| (id, standing(id))).collect();
+        let convener = members.at(dice.below(n));
+        Self { epoch: Epoch::FIRST.next(convener), convener, standings, clock: LamportClock::default() }
+    }
+}
+
 impl Roll {
     /// Whether it names each member once, and at most one of them inside; only a liar's does not.
     #[must_use]

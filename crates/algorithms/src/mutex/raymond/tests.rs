@@ -2,7 +2,7 @@ use super::*;
 use crate::Arena;
 use crate::testing::{Dice, World};
 use alloc::vec;
-use conclave_core::{Effect, LamportClock, Stamp, Timing};
+use conclave_core::{Effect, Timing};
 
 fn configured(given: &[(&str, &str)], members: &Members) -> Result<RaymondConfig, SettingError> {
     let settings = Settings::new(&Raymond::ABOUT, Arena::Live, given.iter().copied(), None);
@@ -231,22 +231,6 @@ fn arbitrary_advice_is_survived() {
     }
 }
 
-/// A roll of some members, some of whom wait and perhaps one is inside.
-fn roll(dice: &mut Dice, members: &Members) -> Roll {
-    let n = members.len();
-    let inside = (dice.below(2) == 0).then(|| members.at(dice.below(n)));
-    let epoch = Epoch { number: 3, creator: members.at(0) };
-    let mut standing = |id: NodeId| match dice.below(2) {
-        _ if inside == Some(id) => {
-            Standing::Inside { fence: FenceCounter::default().enter(Epoch::FIRST, id) }
-        }
-        0 => Standing::Idle,
-        _ => Standing::Waiting { since: Stamp { time: dice.below(9) as u64, process: id } },
-    };
-    let standings = members.iter().map(|id| (id, standing(id))).collect();
-    Roll { epoch, convener: members.at(dice.below(n)), standings, clock: LamportClock::default() }
-}
-
 /// A group that is put together again needs no message to know who waits: all are served, the first one first.
 #[test]
 fn a_rebuilt_group_serves_all_who_waited() {
@@ -259,7 +243,7 @@ fn a_rebuilt_group_serves_all_who_waited() {
         let mut ids: Vec<_> = old.iter().filter(|_| dice.below(3) > 0).collect();
         ids.push(NodeId(30));
         let members = Members::listed(ids);
-        let roll = roll(&mut dice, &members);
+        let roll = Roll::any(&mut dice, &members);
         let mut world = World::new(members.clone(), &config(&settings, &members), ());
         let mut effects: Vec<(NodeId, Effect<Raymond>)> = Vec::new();
         for (place, id) in members.iter().enumerate() {

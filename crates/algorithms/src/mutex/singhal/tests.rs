@@ -1,9 +1,8 @@
 use super::*;
-use crate::mutex::Standing;
 use crate::testing::{Dice, World};
 use alloc::string::String;
 use alloc::vec::Vec;
-use conclave_core::{Effect, LamportClock, Stamp, Timing};
+use conclave_core::{Effect, Timing};
 
 const HONEST: SinghalConfig = SinghalConfig { broken: None };
 
@@ -167,17 +166,7 @@ fn a_rebuilt_group_serves_all_who_waited() {
         let mut dice = Dice(seed);
         let n = 1 + dice.below(6) as u32;
         let members = Members::listed((1..=n).map(|id| NodeId(3 * id)).collect::<Vec<_>>());
-        let inside = (dice.below(2) == 0).then(|| members.at(dice.below(n as usize)));
-        let mut standing = |id: NodeId| match dice.below(2) {
-            _ if inside == Some(id) => {
-                Standing::Inside { fence: FenceCounter::default().enter(Epoch::FIRST, id) }
-            }
-            0 => Standing::Idle,
-            _ => Standing::Waiting { since: Stamp { time: dice.below(9) as u64, process: id } },
-        };
-        let standings = members.iter().map(|id| (id, standing(id))).collect();
-        let (convener, clock) = (members.at(dice.below(n as usize)), LamportClock::default());
-        let roll = Roll { epoch: Epoch::FIRST.next(convener), convener, standings, clock };
+        let roll = Roll::any(&mut dice, &members);
         let mut world = World::<Singhal>::new(members.clone(), &HONEST, ());
         let mut effects: Vec<(NodeId, Effect<Singhal>)> = Vec::new();
         for (place, id) in members.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The client against real nodes, over TCP and on a real disk.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conclave_client::v1::check_response::Standing;
@@ -11,6 +11,7 @@ use conclave_server::consensus::{Compaction, Timing};
 use conclave_server::disk::Files;
 use conclave_server::server::{Options, Server};
 use conclave_server::{Monotonic, Tcp};
+use conclave_wire::{Connecting, Incoming, Listening, Transport};
 use tempfile::TempDir;
 
 /// Nodes of one cluster, in this process.
@@ -23,16 +24,22 @@ struct Cluster {
 impl Cluster {
     async fn start(nodes: u64) -> Self {
         let dir = tempfile::tempdir().expect("there is room for data");
-        let members: BTreeMap<u64, String> = (1..=nodes).map(|id| (id, free_address())).collect();
+        let mut members = BTreeMap::new();
+        let mut doors = BTreeMap::new();
+        for id in 1..=nodes {
+            let (door, address) = Door::open().await;
+            members.insert(id, address);
+            doors.insert(id, door);
+        }
         let mut servers = Vec::new();
-        for (id, address) in &members {
+        for (id, door) in doors {
             let disk = Files::open(&dir.path().join(id.to_string())).expect("a directory can be made");
             let options = Options {
-                id: *id,
+                id,
                 members: members.clone(),
-                listen: address.clone(),
+                listen: members[&id].clone(),
                 disk: Arc::new(disk),
-                transport: Arc::new(Tcp),
+                transport: Arc::new(door),
                 timing: Timing::default(),
                 compaction: Compaction::default(),
                 clock: Box::new(Monotonic::default()),
@@ -53,9 +60,27 @@ impl Cluster {
     }
 }
 
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it has one").to_string()
+/// TCP, with a port that is held from when its number is known until its node listens: a port that is only looked up
+/// may be anybody's by then.
+struct Door(Mutex<Option<(Incoming, String)>>);
+
+impl Door {
+    async fn open() -> (Self, String) {
+        let (incoming, address) = Tcp.listen("127.0.0.1:0".to_owned()).await.expect("a port is free");
+        (Self(Mutex::new(Some((incoming, address.clone())))), address)
+    }
+}
+
+impl Transport for Door {
+    fn connect(&self, address: String) -> Connecting {
+        Tcp.connect(address)
+    }
+
+    fn listen(&self, address: String) -> Listening {
+        let door = self.0.lock().expect("no panic").take().expect("a node listens once");
+        assert_eq!(door.1, address);
+        Box::pin(async { Ok(door) })
+    }
 }
 
 fn options(label: &str) -> SessionOptions {

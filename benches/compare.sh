@@ -6,7 +6,8 @@
 #
 # DIR is where data, logs and figures go; it must not be in memory. The parts, all of them when none is named:
 #
-#   cluster   three nodes each of conclave, etcd and ZooKeeper: one client's latency, 64 clients, 8 on one name
+#   cluster   three nodes each of conclave, etcd and ZooKeeper: one client's latency, 64 clients, 64 that share one
+#             connection (conclave and etcd), 8 on one name
 #   single    one node each of conclave, etcd and Redis (append-only file, fsync always)
 #   fsyncs    how often each side calls fsync, counted from outside (perf, or else strace) in runs of their own
 #   waiters   10,000 who wait for one name, at conclave and at etcd
@@ -189,6 +190,9 @@ start_alone() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Parts.
 
+# Systems whose clients can share a connection, as the parts of one program do; it goes to the leader then.
+shares() { [[ $1 == conclave || $1 == etcd ]]; }
+
 say() { printf '\n## %s\n\n' "$*"; }
 
 # Runs the generator, shows how, and keeps its figures. What fails is shown, and the rest goes on.
@@ -205,32 +209,38 @@ measure() {
 
 part_cluster() {
   say "Three nodes each"
-  local system targets=()
+  local system targets=() sharing=()
   for system in conclave etcd zookeeper; do
     has "$system" || continue
     start_three "$system"
     targets+=(--target "$system=$(endpoints "$system")")
+    if shares "$system"; then sharing+=(--target "$system=$(leader "$system")"); fi
   done
   local rounds=(--seconds "$RUN_SECONDS" --rounds "$ROUNDS")
   measure cluster-latency latency "${rounds[@]}" "${targets[@]}"
   targets+=(--target "conclave-dropped=$(endpoints conclave)")
+  sharing+=(--target "conclave-dropped=$(leader conclave)")
   measure cluster-uncontended uncontended --clients 64 "${rounds[@]}" "${targets[@]}"
+  measure cluster-shared uncontended --clients 64 --connections 1 "${rounds[@]}" "${sharing[@]}"
   measure cluster-handoff handoff --clients 8 "${rounds[@]}" "${targets[@]}"
   stop_all
 }
 
 part_single() {
   say "One node each"
-  local system targets=()
+  local system targets=() sharing=()
   for system in conclave etcd redis; do
     has "$system" || continue
     start_alone "$system"
     targets+=(--target "$system=$(endpoint "$system")")
+    if shares "$system"; then sharing+=(--target "$system=$(endpoint "$system")"); fi
   done
   local rounds=(--seconds "$RUN_SECONDS" --rounds "$ROUNDS")
   measure single-latency latency "${rounds[@]}" "${targets[@]}"
   targets+=(--target "conclave-dropped=$(endpoint conclave)")
+  sharing+=(--target "conclave-dropped=$(endpoint conclave)")
   measure single-uncontended uncontended --clients 64 "${rounds[@]}" "${targets[@]}"
+  measure single-shared uncontended --clients 64 --connections 1 "${rounds[@]}" "${sharing[@]}"
   stop_all
 }
 
@@ -327,12 +337,15 @@ part_waiters() {
   for system in conclave etcd; do
     has "$system" || continue
     start_three "$system"
-    leader=$("$CONCLAVE" bench leader --target "$system=$(endpoints "$system")")
+    leader=$(leader "$system")
     measure "waiters-$system" waiters --waiters "$WAITERS" --target "$system=$(endpoints "$system")" \
       --pid "${pid_of[$system-$((${leader##*:} - $(first_port "$system") + 1))]}"
     stop_all
   done
 }
+
+# Where the leader of three nodes listens.
+leader() { "$CONCLAVE" bench leader --target "$1=$(endpoints "$1")"; }
 
 first_port() {
   local first

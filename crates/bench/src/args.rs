@@ -15,7 +15,7 @@ use crate::failover::{self, Failover};
 use crate::load::{Load, Shape};
 use crate::rounds::{Named, alternate};
 use crate::target::TargetError;
-use crate::targets::Spec;
+use crate::targets::{Kind, Spec};
 use crate::waiters::{self, Waiters, WakeError};
 
 /// Measure locks: this service's, etcd's, ZooKeeper's, Redis's.
@@ -46,9 +46,12 @@ struct LoadArgs {
     /// What to measure: KIND=HOST:PORT,... or KIND/LABEL=HOST:PORT,...; several are measured in turn.
     #[arg(long = "target", default_value = "conclave=127.0.0.1:7400", value_name = "KIND=ENDPOINTS")]
     targets: Vec<Spec>,
-    /// How many clients, each with a connection and a session of its own.
+    /// How many clients, each with a session of its own.
     #[arg(long, default_value = "64")]
     clients: NonZeroUsize,
+    /// How many connections the clients share; each has its own when absent. For conclave and etcd.
+    #[arg(long)]
+    connections: Option<NonZeroUsize>,
     /// How long each run is measured, in seconds.
     #[arg(long, default_value = "5", value_parser = seconds)]
     seconds: Duration,
@@ -168,9 +171,20 @@ pub enum BenchError {
     /// Two targets would be one line in the report.
     #[error("two targets are called \"{0}\"; give one of them another name, as KIND/LABEL=ENDPOINTS")]
     SameLabel(String),
+    /// Its clients cannot do what was asked for.
+    #[error("clients of {0} cannot share connections; leave --connections away, or the target")]
+    OwnConnections(Kind),
     /// A file or a stream failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl BenchError {
+    /// Whether the command asked for what cannot be, rather than something failed.
+    #[must_use]
+    pub fn is_wrong_usage(&self) -> bool {
+        matches!(self, Self::SameLabel(_) | Self::OwnConnections(_))
+    }
 }
 
 impl BenchArgs {
@@ -201,8 +215,10 @@ async fn rounds(
     progress: &mut dyn Write,
 ) -> Result<(), BenchError> {
     distinct(&args.targets)?;
+    can_share(args)?;
     let load = Load { shape, clients: args.clients.get(), warmup: args.warmup, measured: args.seconds };
-    let targets: Vec<Named> = args.targets.iter().map(|spec| Named::open(spec, args.common.ttl())).collect();
+    let targets: Vec<Named> =
+        args.targets.iter().map(|spec| Named::open(spec, args.common.ttl(), args.connections)).collect();
     let report = alternate(&targets, load, args.rounds.get(), progress).await?;
     report.print(out)?;
     write_json(args.common.json.as_deref(), &report)?;
@@ -211,6 +227,14 @@ async fn rounds(
         Some((target, violation)) => {
             Err(BenchError::Broken { target: target.to_owned(), violation: violation.to_owned() })
         }
+    }
+}
+
+fn can_share(args: &LoadArgs) -> Result<(), BenchError> {
+    let cannot = |spec: &&Spec| args.connections.is_some() && !spec.kind.can_share();
+    match args.targets.iter().find(cannot) {
+        None => Ok(()),
+        Some(spec) => Err(BenchError::OwnConnections(spec.kind)),
     }
 }
 
@@ -231,7 +255,7 @@ async fn crowd(args: &WaitersArgs, out: &mut dyn Write, progress: &mut dyn Write
         releases: args.releases.unwrap_or(waiters),
         pid: args.pid,
     };
-    let wakeups = waiters::run(args.target.open(args.common.ttl()).as_ref(), how, progress).await?;
+    let wakeups = waiters::run(args.target.open(args.common.ttl(), None).as_ref(), how, progress).await?;
     writeln!(
         out,
         "{}: {} waiters, {} releases woke exactly one each, {:.0} per second",
@@ -266,7 +290,7 @@ async fn kills(args: &FailoverArgs, out: &mut dyn Write, progress: &mut dyn Writ
 }
 
 async fn leader(args: &LeaderArgs, out: &mut dyn Write) -> Result<(), BenchError> {
-    let target = args.target.open(Duration::from_secs(10));
+    let target = args.target.open(Duration::from_secs(10), None);
     let found = async {
         loop {
             if let Some(leader) = sole_leader(target.as_ref()).await {

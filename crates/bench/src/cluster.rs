@@ -113,7 +113,7 @@ impl Plan {
     /// The target that these servers make.
     pub fn target(&self, ttl: Duration) -> Arc<dyn Target> {
         let endpoints: Vec<String> = self.nodes.iter().map(|node| node.endpoint.clone()).collect();
-        self.kind.open(&endpoints, ttl)
+        self.kind.open(&endpoints, ttl, None)
     }
 }
 

@@ -3,7 +3,9 @@
 
 use std::fmt;
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -115,8 +117,8 @@ pub struct Named {
 
 impl Named {
     /// The target that a specification names.
-    pub fn open(spec: &Spec, ttl: std::time::Duration) -> Self {
-        Self { label: spec.label.clone(), target: spec.open(ttl) }
+    pub fn open(spec: &Spec, ttl: Duration, connections: Option<NonZeroUsize>) -> Self {
+        Self { label: spec.label.clone(), target: spec.open(ttl, connections) }
     }
 }
 

@@ -70,6 +70,7 @@ fn run(command: &Command, given: &args::Given) -> Result<Verdict, Failure> {
 fn bench(args: &conclave_bench::BenchArgs) -> Result<Verdict, Failure> {
     match args.clone().run(&mut std::io::stdout(), &mut std::io::stderr()) {
         Ok(()) => Ok(Verdict::Held),
+        Err(error) if error.is_wrong_usage() => Err(Failure::new(error)),
         Err(error) => {
             Failure::new(error).print();
             Ok(Verdict::Failed)

@@ -1,5 +1,6 @@
-//! Conclave itself, through its own client library: one connection and one session per client.
+//! Conclave itself, through its own client library: one session per client.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use conclave_client::{Error, Guard, Options, Request, Session, SessionOptions};
 use tokio::sync::mpsc;
 
 use super::Endpoints;
+use super::pool::Pool;
 use crate::target::{Client, Crowd, Role, Target, TargetError, Wake, Work};
 
 /// How clients give back what they hold.
@@ -19,17 +21,22 @@ pub enum Release {
 }
 
 /// A conclave cluster.
-#[derive(Debug)]
 pub struct Conclave {
     endpoints: Endpoints,
     ttl: Duration,
     release: Release,
+    connections: Pool<conclave_client::Client>,
 }
 
 impl Conclave {
     /// The nodes at these endpoints.
-    pub fn new(endpoints: Endpoints, ttl: Duration, release: Release) -> Self {
-        Self { endpoints, ttl, release }
+    pub fn new(
+        endpoints: Endpoints,
+        ttl: Duration,
+        release: Release,
+        connections: Option<NonZeroUsize>,
+    ) -> Self {
+        Self { endpoints, ttl, release, connections: Pool::new(connections) }
     }
 
     /// A connection that prefers the next endpoint in turn, and knows the others.
@@ -55,7 +62,8 @@ fn told(error: Error) -> TargetError {
 impl Target for Conclave {
     fn client(&self) -> Work<'_, Box<dyn Client>> {
         Box::pin(async {
-            let session = self.connect()?.session(self.session()).await.map_err(told)?;
+            let connection = self.connections.take(async { self.connect() }).await?;
+            let session = connection.session(self.session()).await.map_err(told)?;
             Ok(Box::new(ConclaveClient { session, held: None, release: self.release }) as Box<dyn Client>)
         })
     }

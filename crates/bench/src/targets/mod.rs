@@ -3,10 +3,12 @@
 pub mod conclave;
 pub mod etcd;
 mod frames;
+mod pool;
 pub mod redis;
 pub mod zookeeper;
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,13 +49,29 @@ impl Kind {
         }
     }
 
-    /// A target of this kind at these endpoints, whose sessions outlive their clients by the given time.
-    pub fn open(self, endpoints: &[String], ttl: Duration) -> Arc<dyn Target> {
-        let endpoints = Endpoints::new(endpoints.to_vec());
+    /// Whether several of its clients can share a connection.
+    pub fn can_share(self) -> bool {
         match self {
-            Self::Conclave => Arc::new(conclave::Conclave::new(endpoints, ttl, Release::Awaited)),
-            Self::ConclaveDropped => Arc::new(conclave::Conclave::new(endpoints, ttl, Release::Dropped)),
-            Self::Etcd => Arc::new(etcd::Etcd::new(endpoints, ttl)),
+            Self::Conclave | Self::ConclaveDropped | Self::Etcd => true,
+            // A session of ZooKeeper is a connection, and one of Redis answers one request after the other.
+            Self::Zookeeper | Self::Redis => false,
+        }
+    }
+
+    /// A target of this kind at these endpoints, whose sessions outlive their clients by the given time, and whose
+    /// clients share so many connections, where it can do that; otherwise each has its own.
+    pub fn open(
+        self,
+        endpoints: &[String],
+        ttl: Duration,
+        connections: Option<NonZeroUsize>,
+    ) -> Arc<dyn Target> {
+        let endpoints = Endpoints::new(endpoints.to_vec());
+        let conclave = |endpoints, release| conclave::Conclave::new(endpoints, ttl, release, connections);
+        match self {
+            Self::Conclave => Arc::new(conclave(endpoints, Release::Awaited)),
+            Self::ConclaveDropped => Arc::new(conclave(endpoints, Release::Dropped)),
+            Self::Etcd => Arc::new(etcd::Etcd::new(endpoints, ttl, connections)),
             Self::Zookeeper => Arc::new(zookeeper::Zookeeper::new(endpoints, ttl)),
             Self::Redis => Arc::new(redis::Redis::new(endpoints, ttl)),
         }
@@ -74,8 +92,8 @@ pub struct Spec {
 
 impl Spec {
     /// The target itself.
-    pub fn open(&self, ttl: Duration) -> Arc<dyn Target> {
-        self.kind.open(&self.endpoints, ttl)
+    pub fn open(&self, ttl: Duration, connections: Option<NonZeroUsize>) -> Arc<dyn Target> {
+        self.kind.open(&self.endpoints, ttl, connections)
     }
 }
 

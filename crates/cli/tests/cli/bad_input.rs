@@ -102,6 +102,17 @@ fn names_that_do_not_exist_get_a_suggestion() {
 }
 
 #[test]
+fn what_cannot_be_measured_is_refused_before_anything_is_asked() {
+    let nobody = "--target zookeeper=127.0.0.1:1 --rounds 1";
+    line(&format!("bench uncontended {nobody} --connections 2"))
+        .refused("clients of zookeeper cannot share connections");
+    line(&format!("bench uncontended {nobody} --connections 0")).refused("number would be zero");
+    line(&format!("bench uncontended {nobody} {nobody}")).refused("--rounds is given twice");
+    line(&format!("bench uncontended {nobody} --target zookeeper=127.0.0.1:2"))
+        .refused("two targets are called \"zookeeper\"");
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_noticed_before_the_run() {
     let desk = Desk::new();
     std::fs::create_dir(desk.path("dir")).expect("room for a directory");

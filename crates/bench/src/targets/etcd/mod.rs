@@ -4,6 +4,7 @@
 
 mod crowd;
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -18,6 +19,7 @@ use self::rpc::lease_client::LeaseClient;
 use self::rpc::maintenance_client::MaintenanceClient;
 use self::rpc::{LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, StatusRequest};
 use super::Endpoints;
+use super::pool::Pool;
 use crate::target::{Client, Crowd, Role, Target, TargetError, Work};
 
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
@@ -38,19 +40,21 @@ const CONNECT: Duration = Duration::from_secs(2);
 pub struct Etcd {
     endpoints: Endpoints,
     ttl: Duration,
+    connections: Pool<Channel>,
 }
 
 impl Etcd {
     /// The cluster at these endpoints.
-    pub fn new(endpoints: Endpoints, ttl: Duration) -> Self {
-        Self { endpoints, ttl }
+    pub fn new(endpoints: Endpoints, ttl: Duration, connections: Option<NonZeroUsize>) -> Self {
+        Self { endpoints, ttl, connections: Pool::new(connections) }
     }
 }
 
 impl Target for Etcd {
     fn client(&self) -> Work<'_, Box<dyn Client>> {
         Box::pin(async {
-            let channel = connect(self.endpoints.next()?).await?;
+            let new = async { connect(self.endpoints.next()?).await };
+            let channel = self.connections.take(new).await?;
             let lease = Lease::grant(channel.clone(), self.ttl).await?;
             let renewal = tokio::spawn(renew(channel.clone(), lease.id, self.ttl / 3));
             let client =

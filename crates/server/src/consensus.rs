@@ -223,12 +223,6 @@ impl Consensus {
         Ok(Proposal(answer))
     }
 
-    /// Whether there is no other node.
-    #[must_use]
-    pub fn is_alone(&self) -> bool {
-        self.members.len() == 1
-    }
-
     /// Who leads, now and whenever that changes.
     #[must_use]
     pub fn leader(&self) -> watch::Receiver<Option<Leader>> {

@@ -1,16 +1,17 @@
 //! Gathers the commands of all clients into batches: whatever arrives while one batch becomes durable goes into the
 //! next, so that one write to disk and one round to the other nodes serve them all.
-//!
-//! A node that is alone does not wait for the batch before: the log gathers what its disk has no time for, and meanwhile
-//! the next commands are read.
+
+mod returns;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use conclave_service::{Batch, Command, Outcome, State};
+use returns::Returns;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::consensus::{Consensus, Leader, Refused};
 use crate::front::clock::ServiceClock;
@@ -27,6 +28,10 @@ const LARGEST_BATCH: usize = 4096;
 const FEW: usize = 8;
 /// How often whoever is about to say something is let go first, as long as somebody is.
 const COURTESIES: usize = 2;
+/// How long to wait for the next of those who were just answered, at the most. It is shorter than a timer can be, so that
+/// it is spent looking; and where time is not real and stands still meanwhile, it ends after so many looks.
+const RETURN_WITHIN: Duration = Duration::from_micros(300);
+const LOOKS: usize = 1000;
 /// How long a batch may take to be decided before this node sends its clients to another one.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a leader looks at the clock at least.
@@ -44,14 +49,14 @@ pub struct Batcher {
 impl Batcher {
     /// Runs until nobody can send it anything any more.
     pub async fn run(mut self) {
-        let room = if self.consensus.is_alone() { QUEUE } else { FEW };
-        let under_way = Arc::new(Semaphore::new(room));
-        let refusals = Arc::new(Refusals::default());
+        let under_way = Arc::new(Semaphore::new(FEW));
+        let verdicts = Arc::new(Verdicts::default());
         let mut commands = Vec::new();
         let mut ahead = None;
+        let mut returns = Returns::default();
         loop {
             // What was refused is hardly taken a moment later.
-            let wait = if refusals.go_on() { LOOK_EVERY } else { self.until_next_look() };
+            let wait = if verdicts.are_refusals() { LOOK_EVERY } else { self.until_next_look() };
             tokio::select! {
                 biased;
                 count = self.queue.recv_many(&mut commands, LARGEST_BATCH) => if count == 0 { return },
@@ -67,31 +72,37 @@ impl Batcher {
             if commands.is_empty() && !self.is_due() {
                 continue;
             }
-            let Some(permit) = self.make_room(room, &under_way, &mut commands).await else {
+            let is_idle = under_way.available_permits() == FEW;
+            let Some(permit) = self.make_room(&under_way, &mut commands).await else {
                 commands.clear();
                 continue;
             };
-            let is_single =
-                commands.len() == 1 && under_way.available_permits() + permit.num_permits() == room;
-            if !is_single {
+            // Those who are answered by now have not spoken again yet, unless nothing was left to be answered.
+            let waiting = if is_idle { 0 } else { commands.len() };
+            if let Some(expected) = returns.expected(waiting) {
+                // With a disk that is fast a batch more costs less than to wait for it.
+                let limit = RETURN_WITHIN.min(verdicts.last_took() / 2);
+                self.await_returns(&mut commands, expected, limit).await;
+                returns.came(expected, commands.len());
+            } else if commands.len() > 1 || under_way.available_permits() + permit.num_permits() < FEW {
                 self.let_others_speak(&mut commands).await;
             }
+            returns.left(commands.len());
             let Some(bytes) = self.encode(term, &mut commands, &mut ahead) else { continue };
-            self.propose(term, bytes, permit, &refusals).await;
+            self.propose(term, bytes, permit, &verdicts).await;
         }
     }
 
     /// Waits until the next batch may be on its way beside what is already, and lets it grow meanwhile.
     async fn make_room(
         &mut self,
-        room: usize,
         under_way: &Arc<Semaphore>,
         commands: &mut Vec<Command>,
     ) -> Option<OwnedSemaphorePermit> {
         let mut held: Option<OwnedSemaphorePermit> = None;
         loop {
             let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let lacks = commands.len().clamp(1, room).saturating_sub(has);
+            let lacks = commands.len().clamp(1, FEW).saturating_sub(has);
             if lacks == 0 {
                 return held;
             }
@@ -115,6 +126,24 @@ impl Batcher {
         for _ in 0..COURTESIES {
             tokio::task::yield_now().await;
             if self.take_more(commands) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Waits until so many are there, or no more of them come.
+    async fn await_returns(&mut self, commands: &mut Vec<Command>, expected: usize, limit: Duration) {
+        let (mut since, mut looks) = (Instant::now(), 0);
+        while commands.len() < expected.min(LARGEST_BATCH) {
+            tokio::task::yield_now().await;
+            if self.take_more(commands) > 0 {
+                (since, looks) = (Instant::now(), 0);
+                continue;
+            }
+            looks += 1;
+            // Whoever is to come may need this processor for it.
+            std::thread::yield_now();
+            if looks >= LOOKS || since.elapsed() >= limit {
                 return;
             }
         }
@@ -150,17 +179,18 @@ impl Batcher {
         encoded
     }
 
-    async fn propose(&self, term: u64, bytes: Bytes, permit: OwnedSemaphorePermit, refusals: &Arc<Refusals>) {
-        let (hall, refusals) = (Arc::clone(&self.hall), Arc::clone(refusals));
+    async fn propose(&self, term: u64, bytes: Bytes, permit: OwnedSemaphorePermit, verdicts: &Arc<Verdicts>) {
+        let (hall, verdicts) = (Arc::clone(&self.hall), Arc::clone(verdicts));
+        let proposed = Instant::now();
         match self.consensus.propose(term, bytes).await {
             Ok(proposal) => drop(tokio::spawn(async move {
                 match proposal.await {
-                    Ok(_) => refusals.end(),
-                    Err(error) => refusals.note(&hall, &error),
+                    Ok(_) => verdicts.decided(proposed.elapsed()),
+                    Err(error) => verdicts.refused(&hall, &error),
                 }
                 drop(permit);
             })),
-            Err(error) => refusals.note(&hall, &error),
+            Err(error) => verdicts.refused(&hall, &error),
         }
     }
 
@@ -198,23 +228,33 @@ impl Batcher {
     }
 }
 
-/// Whether batches are refused at the moment.
+/// What became of the batches.
 #[derive(Default)]
-struct Refusals(AtomicBool);
+struct Verdicts {
+    /// Whether the last one was refused.
+    are_refusals: AtomicBool,
+    /// How long the last one took that was decided.
+    micros: AtomicU64,
+}
 
-impl Refusals {
-    fn go_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+impl Verdicts {
+    fn are_refusals(&self) -> bool {
+        self.are_refusals.load(Ordering::Relaxed)
     }
 
-    fn end(&self) {
-        self.0.store(false, Ordering::Relaxed);
+    fn last_took(&self) -> Duration {
+        Duration::from_micros(self.micros.load(Ordering::Relaxed))
+    }
+
+    fn decided(&self, took: Duration) {
+        self.are_refusals.store(false, Ordering::Relaxed);
+        self.micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Nobody will answer what was in that batch: whoever waits for an answer has to ask again, here or elsewhere.
-    fn note(&self, hall: &Hall, error: &Refused) {
+    fn refused(&self, hall: &Hall, error: &Refused) {
         // A leader that is cut off is refused for as long as it is; that is said once.
-        if !self.0.swap(true, Ordering::Relaxed) {
+        if !self.are_refusals.swap(true, Ordering::Relaxed) {
             tracing::info!(%error, "a batch was not decided");
         }
         hall.send_all_away(&error.to_string());

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::action::Task;
-use crate::intern::Memo;
+use crate::intern::{Memo, Row};
 
 /// Where a step leads that breaks a promise.
 pub const BROKEN: u32 = u32::MAX;
@@ -16,9 +16,9 @@ pub const BROKEN: u32 = u32::MAX;
 #[derive(Default)]
 pub struct Graph {
     /// Where the steps of each state end, in `targets`.
-    ends: Vec<u64>,
-    targets: Vec<u32>,
-    labels: Vec<u32>,
+    ends: Row<u64>,
+    targets: Row<u32>,
+    labels: Row<u32>,
     tasks: Vec<Task>,
     numbers: Memo<Task, u32>,
     /// States in which nothing moves any more, and should.
@@ -60,17 +60,22 @@ impl Graph {
     }
 
     pub fn bytes(&self) -> usize {
-        self.ends.capacity() * 8 + (self.targets.capacity() + self.labels.capacity()) * 4
+        self.ends.bytes() + self.targets.bytes() + self.labels.bytes()
+    }
+
+    /// Bytes that it takes to find the components.
+    pub fn judging_bytes(&self) -> usize {
+        self.ends.len() * (2 * size_of::<u32>() + size_of::<bool>())
     }
 
     fn range(&self, state: u32) -> core::ops::Range<usize> {
-        let start = if state == 0 { 0 } else { self.ends[state as usize - 1] };
-        start as usize..self.ends[state as usize] as usize
+        let start = if state == 0 { 0 } else { self.ends.get(state as usize - 1) };
+        start as usize..self.ends.get(state as usize) as usize
     }
 
     /// The steps of a state: where each leads, and the number of its task.
     fn steps(&self, state: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.range(state).map(|step| (self.targets[step], self.labels[step]))
+        self.range(state).map(|step| (self.targets.get(step), self.labels.get(step)))
     }
 
     fn is_optional(&self, label: u32) -> bool {
@@ -114,7 +119,7 @@ impl Graph {
                 }
                 if next < self.range(*state).end {
                     *step += 1;
-                    let to = self.targets[next];
+                    let to = self.targets.get(next);
                     if to >= n || !is_of_sort(to) {
                         continue;
                     }
@@ -200,11 +205,11 @@ impl Graph {
     }
 
     fn label_of(&self, state: u32, step: u16) -> u32 {
-        self.labels[self.range(state).start + usize::from(step)]
+        self.labels.get(self.range(state).start + usize::from(step))
     }
 
     fn target_of(&self, state: u32, step: u16) -> Option<u32> {
-        Some(self.targets[self.range(state).start + usize::from(step)]).filter(|to| *to != BROKEN)
+        Some(self.targets.get(self.range(state).start + usize::from(step))).filter(|to| *to != BROKEN)
     }
 
     /// Walks the shortest way inside a component whose last step is a goal. Says where it ends.

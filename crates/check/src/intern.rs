@@ -152,37 +152,111 @@ pub fn table_bytes(table: &HashTable<u32>) -> usize {
     (table.capacity() * 8 / 7).next_power_of_two() * (size_of::<u32>() + 1)
 }
 
+/// Tuples in one piece of a row.
+const PIECE: usize = 1 << 18;
+/// Tables among which the numbers of tuples are divided.
+const TABLES: usize = 64;
+
+/// Tuples in a row, all of the same length.
+///
+/// It grows piece by piece: nothing is ever copied into something larger, so that a search can use nearly all of the
+/// memory that it was given.
+#[derive(Clone, Debug)]
+pub struct Row<T> {
+    width: usize,
+    len: usize,
+    pieces: Vec<Vec<T>>,
+}
+
+impl<T> Default for Row<T> {
+    /// A row of single values.
+    fn default() -> Self {
+        Self::new(1)
+    }
+}
+
+impl<T> Row<T> {
+    fn new(width: usize) -> Self {
+        Self { width, len: 0, pieces: Vec::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    fn tuple(&self, at: usize) -> &[T] {
+        let start = at % PIECE * self.width;
+        &self.pieces[at / PIECE][start..start + self.width]
+    }
+
+    /// The piece that has room for one tuple more, which it is about to get.
+    #[inline]
+    fn grow(&mut self) -> &mut Vec<T> {
+        let piece = self.len / PIECE;
+        if piece == self.pieces.len() {
+            // Only the first piece begins small: most searches do not fill it.
+            let room = if piece == 0 { 0 } else { PIECE * self.width };
+            self.pieces.push(Vec::with_capacity(room));
+        }
+        self.len += 1;
+        &mut self.pieces[piece]
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.pieces.truncate(1);
+        self.pieces.iter_mut().for_each(Vec::clear);
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.capacity() * size_of::<T>()).sum()
+    }
+}
+
+impl<T: Copy> Row<T> {
+    /// A value of a row of single ones.
+    #[inline(always)]
+    pub fn get(&self, at: usize) -> T {
+        self.pieces[at / PIECE][at % PIECE]
+    }
+
+    #[inline]
+    pub fn push(&mut self, value: T) {
+        self.grow().push(value);
+    }
+}
+
 /// Tuples of numbers, all of the same length, each stored once.
 #[derive(Clone, Debug)]
 pub struct Tuples {
-    width: usize,
-    words: Vec<u32>,
-    table: HashTable<u32>,
+    row: Row<u32>,
+    tables: Vec<HashTable<u32>>,
 }
 
 impl Tuples {
     pub fn new(width: usize) -> Self {
-        Self { width, words: Vec::new(), table: HashTable::new() }
+        Self { row: Row::new(width), tables: vec![HashTable::new(); TABLES] }
     }
 
     pub fn width(&self) -> usize {
-        self.width
+        self.row.width
     }
 
     pub fn len(&self) -> usize {
-        self.words.len() / self.width
+        self.row.len()
     }
 
     #[inline(always)]
     pub fn get(&self, id: u32) -> &[u32] {
-        let start = id as usize * self.width;
-        &self.words[start..start + self.width]
+        self.row.tuple(id as usize)
     }
 
     #[inline(always)]
     pub fn find(&self, hash: u64, tuple: &[u32]) -> Option<u32> {
         // Tuples are short: comparing word by word is faster than a call.
-        self.table.find(hash, |id| self.get(*id).iter().zip(tuple).all(|(a, b)| a == b)).copied()
+        let is_it = |id: &u32| self.get(*id).iter().zip(tuple).all(|(a, b)| a == b);
+        self.tables[table_of(hash)].find(hash, is_it).copied()
     }
 
     pub fn intern(&mut self, hash: u64, tuple: &[u32]) -> u32 {
@@ -191,21 +265,33 @@ impl Tuples {
         }
         let id = self.len() as u32;
         assert!(id < LOCAL, "two thousand million tuples are more than fit");
-        self.words.extend_from_slice(tuple);
-        let (words, width) = (&self.words, self.width);
-        let rehash = |id: &u32| hash_words(&words[*id as usize * width..(*id as usize + 1) * width]);
-        self.table.insert_unique(hash, id, rehash);
+        self.row.grow().extend_from_slice(tuple);
+        let row = &self.row;
+        let rehash = |id: &u32| hash_words(row.tuple(*id as usize));
+        self.tables[table_of(hash)].insert_unique(hash, id, rehash);
         id
     }
 
     pub fn clear(&mut self) {
-        self.words.clear();
-        self.table.clear();
+        self.row.clear();
+        self.tables.iter_mut().for_each(HashTable::clear);
     }
 
     pub fn bytes(&self) -> usize {
-        self.words.capacity() * size_of::<u32>() + table_bytes(&self.table)
+        self.row.bytes() + self.tables.iter().map(table_bytes).sum::<usize>()
     }
+
+    /// Bytes that may be needed on top when it grows next: all tables become full at about the same time.
+    pub fn growth(&self) -> usize {
+        let largest = self.tables.iter().map(table_bytes).max().unwrap_or(0);
+        TABLES / 8 * largest + PIECE * self.width() * size_of::<u32>()
+    }
+}
+
+/// Each table takes its places from the low bits and its tags from the highest: here it is those between.
+#[inline(always)]
+fn table_of(hash: u64) -> usize {
+    (hash >> 48) as usize % TABLES
 }
 
 #[cfg(test)]
@@ -230,5 +316,26 @@ mod tests {
         }
         assert_eq!(tuples.len(), 10_000);
         assert_eq!(tuples.get(4_711), [4_711, 673, 5]);
+    }
+
+    #[test]
+    fn what_grows_piece_by_piece_stays_as_it_was() {
+        let count = 2 * PIECE + 3;
+        let mut tuples = Tuples::new(2);
+        let mut row = Row::default();
+        for i in 0..count as u32 {
+            assert_eq!(tuples.intern(hash_words(&[i, !i]), &[i, !i]), i);
+            row.push(i);
+        }
+        assert_eq!((tuples.len(), row.len()), (count, count));
+        for i in [0, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE - 1, 2 * PIECE, count - 1] {
+            let number = i as u32;
+            assert_eq!(tuples.get(number), [number, !number]);
+            assert_eq!(tuples.find(hash_words(&[number, !number]), &[number, !number]), Some(number));
+            assert_eq!(row.get(i), number);
+        }
+        assert!(tuples.bytes() >= count * 8 && row.bytes() >= count * 4);
+        tuples.clear();
+        assert_eq!((tuples.len(), tuples.intern(hash_words(&[7, 7]), &[7, 7])), (0, 0));
     }
 }

@@ -11,7 +11,7 @@ use conclave_core::Incarnation;
 
 use crate::action::{Action, Task};
 use crate::graph::{BROKEN, Graph};
-use crate::intern::{LOCAL, Tuples, hash_words};
+use crate::intern::{LOCAL, Row, Tuples, hash_words};
 use crate::model::{CellOf, Heard, Letter, Model};
 use crate::path::{RawStep, Start};
 use crate::reduce::{Facts, Reduction};
@@ -72,15 +72,15 @@ pub struct Progress {
 pub struct States {
     roots: Tuples,
     /// From which state each was found first, and by which of its actions.
-    parents: Vec<u32>,
-    actions: Vec<u16>,
+    parents: Row<u32>,
+    actions: Row<u16>,
 }
 
 const NO_PARENT: u32 = u32::MAX;
 
 impl States {
     fn new(n: usize) -> Self {
-        Self { roots: Tuples::new(n + 1), parents: Vec::new(), actions: Vec::new() }
+        Self { roots: Tuples::new(n + 1), parents: Row::default(), actions: Row::default() }
     }
 
     pub fn len(&self) -> usize {
@@ -111,9 +111,9 @@ impl States {
     pub fn way_to(&self, state: u32) -> Vec<(u32, u16)> {
         let mut way = Vec::new();
         let mut at = state;
-        while self.parents[at as usize] != NO_PARENT {
-            let parent = self.parents[at as usize];
-            way.push((parent, self.actions[at as usize]));
+        while self.parents.get(at as usize) != NO_PARENT {
+            let parent = self.parents.get(at as usize);
+            way.push((parent, self.actions.get(at as usize)));
             at = parent;
         }
         way.reverse();
@@ -121,9 +121,7 @@ impl States {
     }
 
     fn bytes(&self) -> usize {
-        self.roots.bytes()
-            + self.parents.capacity() * size_of::<u32>()
-            + self.actions.capacity() * size_of::<u16>()
+        self.roots.bytes() + self.parents.bytes() + self.actions.bytes()
     }
 }
 
@@ -406,10 +404,11 @@ impl<F: Subject> Search<F> {
         self.tables.bytes() + self.states.bytes() + graph + workers
     }
 
-    /// Bytes that the next table to grow may take on top, while it is copied.
+    /// Bytes that are needed on top: by the next table to grow, while it is copied, and to judge the graph in the end.
     fn growth(&self) -> usize {
-        let graph = self.graph.as_ref().map_or(0, Graph::bytes);
-        2 * self.states.bytes().max(self.tables.bytes()).max(graph)
+        let workers = self.workers.iter().map(Worker::bytes).max().unwrap_or(0);
+        let judging = self.graph.as_ref().map_or(0, Graph::judging_bytes);
+        self.states.roots.growth() + 2 * self.tables.bytes().max(workers) + judging
     }
 
     /// Expands the states from `next` up to here.

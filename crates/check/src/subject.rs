@@ -13,6 +13,8 @@ use conclave_core::Input;
 pub enum Entries {
     /// At most so many times.
     Times(u8),
+    /// At most once, and not after it has heard of a leader: all calls belong to the first election.
+    First,
     /// Again and again: whoever is out asks once more at last.
     Forever,
 }
@@ -21,6 +23,7 @@ impl core::fmt::Display for Entries {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Times(times) => write!(f, "{times}"),
+            Self::First => f.write_str("first"),
             Self::Forever => f.write_str("forever"),
         }
     }
@@ -30,7 +33,7 @@ impl serde::Serialize for Entries {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Times(times) => serializer.serialize_u8(*times),
-            Self::Forever => serializer.serialize_str("forever"),
+            Self::First | Self::Forever => serializer.collect_str(self),
         }
     }
 }
@@ -44,6 +47,7 @@ impl Entries {
     fn roughly(self) -> u8 {
         match self {
             Self::Times(left) => left.min(3),
+            Self::First => 1,
             Self::Forever => 3,
         }
     }
@@ -51,6 +55,7 @@ impl Entries {
     fn less(self) -> Self {
         match self {
             Self::Times(left) => Self::Times(left - 1),
+            Self::First => Self::Times(0),
             Self::Forever => Self::Forever,
         }
     }
@@ -238,7 +243,11 @@ impl<A: Election + Send + Sync> Subject for Electing<A> {
         *left = entries;
     }
 
-    fn hear(_left: &mut Entries, _event: &election::Event) {}
+    fn hear(left: &mut Entries, _event: &election::Event) {
+        if *left == Entries::First {
+            *left = Entries::Times(0);
+        }
+    }
 
     fn crashed(_left: &mut Entries) {}
 

@@ -102,6 +102,22 @@ fn elections_end_with_one_leader_whoever_starts() {
     }
 }
 
+/// The same, when nobody calls who has heard of a leader: every set of starters of one election.
+#[test]
+fn one_election_ends_with_one_leader_whoever_starts() {
+    let counts = [
+        ("bully", 3, 7_364),
+        ("chang-roberts", 4, 195),
+        ("ring-active-list", 4, 1_265),
+        ("ring-list", 3, 1_244),
+        ("ring-ballot", 3, 1_244),
+        ("ring-k-leaders", 3, 13_112),
+    ];
+    for (algorithm, n, states) in counts {
+        holds(algorithm, n, &Options { entries: Entries::First, ..Options::default() }, states);
+    }
+}
+
 /// Numbers, verdict and counterexample are the same for any number of threads.
 #[test]
 fn threads_change_nothing() {
@@ -198,4 +214,16 @@ fn the_limit_of_memory_ends_a_search_honestly() {
     let report = check(&Setup::numbered("lamport", 3), &options, &mut |_| {}).expect("it can be searched");
     assert!(!report.complete && report.counterexample.is_none());
     assert!(report.memory < 16 << 20, "{}", report.memory);
+}
+
+/// Nor does it stop long before: nothing large is copied while it grows.
+#[test]
+fn most_of_the_memory_is_used_before_it_is_said_to_be_used_up() {
+    let memory = 48 << 20;
+    let limits = Limits { memory, ..Limits::default() };
+    let options = Options { liveness: false, limits, ..Options::default() };
+    let report =
+        check(&Setup::numbered("ricart-agrawala", 4), &options, &mut |_| {}).expect("it can be searched");
+    assert!(!report.complete && report.memory < memory, "{}", report.memory);
+    assert!(report.memory > memory / 2, "it ended at {} of {memory}", report.memory);
 }

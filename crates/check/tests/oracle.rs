@@ -175,6 +175,14 @@ fn the_other_order_of_channels() {
 }
 
 #[test]
+fn calls_before_a_leader_is_known() {
+    for about in all_of(Family::Election) {
+        agree_that_all_holds(&Scenario::new(about.name, 2).entries(Entries::First));
+        agree_that_all_holds(&Scenario::new(about.name, 3).entries(Entries::First));
+    }
+}
+
+#[test]
 fn slower_messages_and_no_time_at_all() {
     for ticks in [Some(2), Some(3), None] {
         for entries in [1, 2] {

@@ -130,6 +130,8 @@ fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
         format!("--order belongs to mutual exclusion, and {name} is not of that kind")
     } else if is_election && args.entries == Some(Entries::Forever) {
         "an election that is called for ever never ends; give --entries a number".into()
+    } else if !is_election && args.entries == Some(Entries::First) {
+        format!("--entries first belongs to elections, and {name} is not of that kind")
     } else if !relies_on_time && args.untimed {
         format!("--untimed is for algorithms that rely on time, and {name} does not")
     } else {

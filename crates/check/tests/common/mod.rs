@@ -117,8 +117,10 @@ pub trait Applied: Family<Protocol: Send + Sync, Ledger: Send + Sync> + 'static 
 
 impl App {
     fn spend(&mut self) {
-        if let Entries::Times(times) = &mut self.left {
-            *times -= 1;
+        match &mut self.left {
+            Entries::Times(times) => *times -= 1,
+            Entries::First => self.left = Entries::Times(0),
+            Entries::Forever => {}
         }
     }
 }
@@ -160,6 +162,12 @@ impl<A: Locks> Applied for Locking<A> {
 impl<A: Election> Applied for Electing<A> {
     fn wish(app: &App) -> Option<election::Request> {
         (app.left != Entries::Times(0)).then_some(election::Request::Start)
+    }
+
+    fn tell(app: &mut App, _event: &election::Event) {
+        if app.left == Entries::First {
+            app.left = Entries::Times(0);
+        }
     }
 
     fn ask(app: &mut App, _request: &election::Request) {

@@ -38,8 +38,9 @@ pub struct CheckArgs {
     #[arg(long, value_name = "NAME", help_heading = GROUP)]
     pub mutant: Option<String>,
 
-    /// How often each process asks, or calls an election: a number, or forever [default: 1; for a mutant what it takes].
-    #[arg(long, value_name = "K|forever", value_parser = parse_entries, allow_hyphen_values = true, help_heading = LOAD)]
+    /// How often each process asks, or calls an election: a number, or forever, or first: calls an election once, and only
+    /// before it hears of a leader [default: 1; for a mutant what it takes].
+    #[arg(long, value_name = "K|forever|first", value_parser = parse_entries, allow_hyphen_values = true, help_heading = LOAD)]
     pub entries: Option<Entries>,
     /// Who may ask, or call an election, e.g. 1,3 [default: everyone].
     #[arg(long, value_name = "IDS", value_parser = parse_ids, allow_hyphen_values = true, help_heading = LOAD)]
@@ -144,12 +145,15 @@ fn parse_moment(text: &str) -> Result<RecordedMoment, String> {
 }
 
 fn parse_entries(text: &str) -> Result<Entries, String> {
-    if text == "forever" {
-        return Ok(Entries::Forever);
+    match text {
+        "forever" => return Ok(Entries::Forever),
+        "first" => return Ok(Entries::First),
+        _ => {}
     }
     let (low, high) =
         ((1, "a process asks at least once"), (100, "a process asks at most 100 times, or forever"));
-    whole(text, "a number of entries, nor 'forever'", low, high).map(|times| Entries::Times(times as u8))
+    whole(text, "a number of entries, nor 'forever' or 'first'", low, high)
+        .map(|times| Entries::Times(times as u8))
 }
 
 fn parse_budget(text: &str) -> Result<u8, String> {

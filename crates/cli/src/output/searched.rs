@@ -81,6 +81,7 @@ impl Searched<'_> {
         };
         match (self.about.family, self.options.entries) {
             (_, Entries::Forever) => by("entries for ever".into()),
+            (_, Entries::First) => by(each("1 call".into()) + " before it knows a leader"),
             (Family::Mutex, Entries::Times(times)) => by(each(counted(times.into(), "entry", "entries"))),
             (Family::Election, Entries::Times(times)) => by(each(counted(times.into(), "call", "calls"))),
         }

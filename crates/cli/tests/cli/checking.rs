@@ -127,6 +127,8 @@ fn an_election_is_called_by_whom_one_says() {
     assert!(one["states"].as_u64() < all["states"].as_u64(), "{one}");
     let page = line("check chang-roberts --ids 3,17,4 --start 4,17 --crashes 1").ends(0).out;
     assert!(page.contains("1 call each, by p4, p17 · 1 crash"), "{page}");
+    let page = line("check chang-roberts -n 4 --entries first --start 1,2").ends(0).out;
+    assert!(page.contains("1 call each before it knows a leader, by p1, p2 · nothing fails"), "{page}");
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn every_wrong_option_is_answered_by_one_sentence() {
         ("--ids 1,1", "process 1 is named twice"),
         ("--ids 1,2 -n 3", "-n says 3 processes, but --ids names 2"),
         ("--entries 0", "a process asks at least once"),
-        ("--entries often", "'often' is not a number of entries, nor 'forever'"),
+        ("--entries often", "'often' is not a number of entries, nor 'forever' or 'first'"),
         ("--entries 101", "at most 100 times, or forever"),
         ("--crashes -1", "cannot be less than 0"),
         ("--crashes many", "'many' is not a number"),
@@ -244,6 +246,7 @@ fn every_wrong_option_is_answered_by_one_sentence() {
     line("check bully --cancels 1").refused("--cancels belongs to mutual exclusion");
     line("check bully --order").refused("--order belongs to mutual exclusion");
     line("check bully --entries forever").refused("never ends");
+    line("check central --entries first").refused("--entries first belongs to elections");
     line("check bully --start 9")
         .refused("process 9 in '--start 9' is not one of the processes; they are 1 to 3");
     line("check bully --ticks 0").refused("at least 1 tick");

@@ -171,3 +171,67 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
         self.1.disturb(at, what);
     }
 }
+
+/// Somebody watches, or nobody: told at run time, so that the code of a run is there once and not twice.
+impl<P: Protocol, O: Observer<P>> Observer<P> for Option<O> {
+    #[inline(always)]
+    fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
+        if let Some(observer) = self {
+            observer.input(at, process, input);
+        }
+    }
+    #[inline(always)]
+    fn send(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        if let Some(observer) = self {
+            observer.send(at, transit, message);
+        }
+    }
+    #[inline(always)]
+    fn deliver(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        if let Some(observer) = self {
+            observer.deliver(at, transit, message);
+        }
+    }
+    fn drop(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        if let Some(observer) = self {
+            observer.drop(at, transit, message);
+        }
+    }
+    fn duplicate(&mut self, at: &Moment, transit: &Transit, copy: &Transit) {
+        if let Some(observer) = self {
+            observer.duplicate(at, transit, copy);
+        }
+    }
+    #[inline(always)]
+    fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
+        if let Some(observer) = self {
+            observer.emit(at, process, event);
+        }
+    }
+    fn reject(&mut self, at: &Moment, process: Process, from: NodeId, why: &'static str) {
+        if let Some(observer) = self {
+            observer.reject(at, process, from, why);
+        }
+    }
+    #[inline(always)]
+    fn handled(&mut self, at: &Moment, process: Process, state: &P) {
+        if let Some(observer) = self {
+            observer.handled(at, process, state);
+        }
+    }
+    fn crash(&mut self, at: &Moment, process: Process) {
+        if let Some(observer) = self {
+            observer.crash(at, process);
+        }
+    }
+    fn restart(&mut self, at: &Moment, process: Process, life: Incarnation, durable: bool) {
+        if let Some(observer) = self {
+            observer.restart(at, process, life, durable);
+        }
+    }
+    fn disturb(&mut self, at: &Moment, what: &Disturbance) {
+        if let Some(observer) = self {
+            observer.disturb(at, what);
+        }
+    }
+}

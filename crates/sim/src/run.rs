@@ -166,15 +166,10 @@ pub(crate) fn drive<F: Family, W: Workload<F::Protocol>, M: Observer<F::Protocol
         seed: plan.seed,
     };
     let mut run = Run::new(scene, workload);
-    let watch = ((judge, metrics), (traffic, Digest::new()));
+    let mut watch = (((judge, metrics), (traffic, Digest::new())), record.then(Recorder::new));
     let begin = std::time::Instant::now();
-    let (rest, ((mut judge, metrics), (traffic, digest)), recorder) = if record {
-        let (rest, (watch, recorder)) = finish::<F, _, _, _>(&mut run, (watch, Recorder::new()));
-        (rest, watch, Some(recorder))
-    } else {
-        let (rest, (watch, ())) = finish::<F, _, _, _>(&mut run, (watch, ()));
-        (rest, watch, None)
-    };
+    let rest = run.go(&mut watch, |(((judge, _), _), _)| is_broken::<F::Protocol, _>(judge));
+    let (((mut judge, metrics), (traffic, digest)), recorder) = watch;
     let wall_seconds = begin.elapsed().as_secs_f64();
     judge.end(run.world().steps(), ending(rest));
     let trace = recorder.map(|recorder| {
@@ -186,20 +181,6 @@ pub(crate) fn drive<F: Family, W: Workload<F::Protocol>, M: Observer<F::Protocol
     });
     let (digest, virtual_time) = (digest.value(), run.world().time);
     Finished { rest, judge, metrics, traffic, digest, virtual_time, wall_seconds, trace }
-}
-
-/// Everyone who watches a run: judge, metrics of the family, traffic, digest, recorder.
-type Watch<F, M, R> = (((<F as Family>::Judge, M), (Traffic, Digest)), R);
-
-fn finish<F, W, M, R>(run: &mut Run<F::Protocol, W>, mut watch: Watch<F, M, R>) -> (Rest, Watch<F, M, R>)
-where
-    F: Family,
-    W: Workload<F::Protocol>,
-    M: Observer<F::Protocol>,
-    R: Observer<F::Protocol>,
-{
-    let rest = run.go(&mut watch, |(((judge, _), _), _)| is_broken::<F::Protocol, _>(judge));
-    (rest, watch)
 }
 
 fn is_broken<P: Protocol, J: Judge<P>>(judge: &J) -> bool {

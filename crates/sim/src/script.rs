@@ -7,7 +7,7 @@ use conclave_algorithms::{Judge, Judgement, SettingError, Violation};
 use conclave_core::{
     Disturbance, Incarnation, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
-use conclave_trace::{Command, Header, Record, Script, Trace, What, message_text};
+use conclave_trace::{Command, Record, Script, Trace, What, message_text};
 
 use crate::family::{Cast, WithCast, cast};
 use crate::recorder::Recorder;
@@ -76,17 +76,17 @@ impl WithCast for Player<'_> {
     type Output = Result<Played, PlayError>;
 
     fn with<F: Family>(self, cast: Cast<F>) -> Self::Output {
-        let header = cast.header.clone();
-        let watch = (Recorder::new(), Narrator::<F>::new());
-        perform::<F>(self.0, Stage::new(cast, watch), header)
+        perform(self.0, cast)
     }
 }
 
-fn perform<F: Family>(
-    script: &Script,
-    mut stage: Stage<F, (Recorder<F::Protocol>, Narrator<F>)>,
-    header: Header,
-) -> Result<Played, PlayError> {
+/// Keeps what happens on a stage, in both forms.
+pub(crate) type Scribe<F> = (Recorder<<F as Family>::Protocol>, Narrator<F>);
+
+fn perform<F: Family>(script: &Script, cast: Cast<F>) -> Result<Played, PlayError> {
+    let header = cast.header.clone();
+    // With or without a scribe it is the same stage: shortening needs none.
+    let mut stage = Stage::<F, Option<Scribe<F>>>::new(cast, Some((Recorder::new(), Narrator::new())));
     let mut script = script.clone();
     let mut difference = None;
     let mut told = false;
@@ -94,7 +94,7 @@ fn perform<F: Family>(
         let mut lines = Vec::new();
         for (command, line) in &block.commands {
             stage.apply(command).map_err(|why| PlayError::Impossible { line: *line, why })?;
-            lines.append(&mut stage.observer().1.lines);
+            lines.extend(stage.observer().iter_mut().flat_map(|(_, narrator)| narrator.lines.drain(..)));
             if let Command::Show(process) = command {
                 let index =
                     stage.world().members().position(*process).expect("the stage knows the processes");
@@ -111,7 +111,8 @@ fn perform<F: Family>(
     }
     stage.end();
     let violation = stage.judge().violation().cloned();
-    let mut trace = stage.observer().0.trace::<F>(header);
+    let (recorder, _) = stage.observer().take().expect("it was there from the beginning");
+    let mut trace = recorder.trace::<F>(header);
     if let Some(violation) = &violation {
         append_violation(&mut trace, violation);
     }
@@ -125,7 +126,7 @@ fn first_difference(line: usize, recorded: &[String], came_out: &[String]) -> Op
 }
 
 /// Tells in one line what a process did with an input.
-struct Narrator<F> {
+pub(crate) struct Narrator<F> {
     lines: Vec<String>,
     phases: Vec<Option<&'static str>>,
     parts: Vec<String>,

@@ -12,12 +12,11 @@ use clap::Parser;
 use comfy_table::{Table, presets};
 use conclave_algorithms::registry;
 use conclave_core::NodeId;
-use conclave_live::cluster::{
-    Cluster, ClusterError, Manifest, Order, Plan, Shared, Supervisor, free_name, held, home, take_orders,
-};
+use conclave_live::cluster::{Cluster, ClusterError, Manifest, Order, free_name, home};
 use conclave_live::control::{Answer, Ask, Control, Status};
 use conclave_live::desk::{Standing, Wish, Word};
-use conclave_live::process::told_to_stop;
+use conclave_live::process::{self, told_to_stop};
+use conclave_live::supervisor::{Plan, Shared, Supervisor, held, take_orders};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -25,6 +24,7 @@ use crate::args::{self, ClusterArgs, ClusterCommand, Groups, OutputArgs, StartAr
 use crate::failure::{Failure, Verdict, no_such_algorithm};
 use crate::output;
 use crate::replay;
+use crate::sim::check_settings;
 
 impl From<ClusterError> for Failure {
     fn from(error: ClusterError) -> Self {
@@ -101,6 +101,10 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
     if members.len() > 64 {
         return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
     }
+    check_settings(&args.set)?;
+    let settings = args.set.iter().cloned().collect();
+    // Before anything of an earlier cluster is removed.
+    process::check(&args.algo, &settings, &members).map_err(Failure::new)?;
     let is_named = name.is_some();
     let name = name.map_or_else(|| free_name(&home(), &args.algo), |name| Ok(name.to_owned()))?;
     if args.detach {
@@ -112,7 +116,7 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
         name,
         algorithm: args.algo.clone(),
         ids: members.iter().collect(),
-        settings: args.set.iter().cloned().collect(),
+        settings,
         record: !args.no_record,
         transmission: args.transmission,
         suspect_after: args.suspect_after,
@@ -157,7 +161,7 @@ fn detach(name: &str, is_named: bool) -> Result<Verdict, Failure> {
         }
         let is_ours = |cluster: &Cluster| cluster.manifest.supervisor.pid == child.id();
         let found = Cluster::find(&home(), Some(name)).ok().filter(is_ours);
-        let is_up = |cluster: &Cluster| cluster.order(&Order::Resume(NodeId(u32::MAX))).is_err_and(is_answer);
+        let is_up = |cluster: &Cluster| cluster.order(&Order::Answer).is_ok();
         if let Some(cluster) = found.filter(is_up) {
             let dir = home().join(name);
             output::show(&who_is_who(&cluster.manifest, &dir))?;
@@ -167,12 +171,6 @@ fn detach(name: &str, is_named: bool) -> Result<Verdict, Failure> {
     }
     let _ = child.kill();
     Err(Failure::new(format!("it did not come up; see {}", log.display())))
-}
-
-/// Whether a supervisor said no, rather than nothing.
-#[allow(clippy::needless_pass_by_value, reason = "an error is handed over")]
-fn is_answer(error: ClusterError) -> bool {
-    matches!(error, ClusterError::Refused(_))
 }
 
 fn who_is_who(manifest: &Manifest, dir: &Path) -> String {

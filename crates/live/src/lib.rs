@@ -13,10 +13,11 @@
 //!   A lock is made when it is first asked for, and mends itself after failures; see `docs/live.md` for what that promises.
 //! - [`desk`] lets many clients share the one request that an algorithm allows a process.
 //! - [`control`] is what is said on the control socket, and the client side of it.
-//! - [`cluster`] starts and watches several processes on one machine.
+//! - [`cluster`] is several processes on one machine, and [`supervisor`] their parent.
 
 pub mod cluster;
 pub mod config;
 pub mod control;
 pub mod desk;
 pub mod process;
+pub mod supervisor;

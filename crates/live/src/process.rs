@@ -95,6 +95,20 @@ pub async fn run_election<A: Election>(
     Prepare { config, stop, ready }.election::<A>().await
 }
 
+/// Tells before anything is started whether an algorithm of the registry can run with these settings among these
+/// processes.
+///
+/// # Errors
+/// If it cannot.
+pub fn check(
+    algorithm: &str,
+    settings: &BTreeMap<String, String>,
+    members: &Members,
+) -> Result<(), ProcessError> {
+    let fits = registry::visit(algorithm, Fits(Given { settings, members: members.clone() }));
+    Ok(fits.ok_or_else(|| ProcessError::UnknownAlgorithm(algorithm.to_owned()))??)
+}
+
 /// Waits for Ctrl-C or SIGTERM; with a parent also for its end, which is that of standard input.
 pub async fn told_to_stop(with_parent: bool) {
     let parent = async {
@@ -125,18 +139,31 @@ struct Prepare<'a, S, R> {
 
 type Running<'a> = core::pin::Pin<Box<dyn Future<Output = Result<(), ProcessError>> + Send + 'a>>;
 
-impl<S, R> Prepare<'_, S, R> {
-    fn members(&self) -> Members {
-        Members::listed(self.config.peers.iter().map(|peer| NodeId(peer.id)).collect::<Vec<_>>())
-    }
+/// What an algorithm is set up with.
+struct Given<'a> {
+    settings: &'a BTreeMap<String, String>,
+    members: Members,
+}
 
+/// A live lock mends itself: real processes do fail.
+const MENDING: &[(&str, &str)] = &[("recovery", "on")];
+
+impl Given<'_> {
     fn settings<A: Algorithm>(&self, more: &[(&str, &str)]) -> Result<Settings, SettingError> {
-        let given = self.config.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let given = self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         Settings::new(const { &A::ABOUT }, Arena::Live, given.chain(more.iter().copied()), None)
     }
 
+    fn lock<A: Mutex>(&self) -> Result<<Recovering<A> as Protocol>::Config, SettingError> {
+        Recovering::<A>::configure(&self.settings::<A>(MENDING)?, &self.members)
+    }
+
+    fn election<A: Election>(&self) -> Result<A::Config, SettingError> {
+        A::configure(&self.settings::<A>(&[])?, &self.members)
+    }
+
     fn header<A: Algorithm>(&self, more: &[(&str, &str)]) -> Header {
-        let mut settings = self.config.settings.clone();
+        let mut settings = self.settings.clone();
         settings.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         Header {
             algorithm: A::ABOUT.name.to_owned(),
@@ -151,6 +178,28 @@ impl<S, R> Prepare<'_, S, R> {
     }
 }
 
+/// Whether an algorithm of the registry can be set up so.
+struct Fits<'a>(Given<'a>);
+
+impl Visitor for Fits<'_> {
+    type Output = Result<(), SettingError>;
+
+    fn mutex<A: Mutex>(self) -> Self::Output {
+        self.0.lock::<A>().map(drop)
+    }
+
+    fn election<A: Election>(self) -> Self::Output {
+        self.0.election::<A>().map(drop)
+    }
+}
+
+impl<S, R> Prepare<'_, S, R> {
+    fn given(&self) -> Given<'_> {
+        let peers = self.config.peers.iter().map(|peer| NodeId(peer.id));
+        Given { settings: &self.config.settings, members: Members::listed(peers.collect::<Vec<_>>()) }
+    }
+}
+
 impl<'a, S, R> Visitor for Prepare<'a, S, R>
 where
     S: Future<Output = ()> + Send + 'a,
@@ -158,13 +207,8 @@ where
 {
     type Output = Running<'a>;
 
-    /// A live lock mends itself: real processes do fail.
     fn mutex<A: Mutex>(self) -> Running<'a> {
-        const MENDING: &[(&str, &str)] = &[("recovery", "on")];
-        let header = self.header::<A>(MENDING);
-        let configured = self
-            .settings::<A>(MENDING)
-            .and_then(|settings| Recovering::<A>::configure(&settings, &self.members()));
+        let (header, configured) = (self.given().header::<A>(MENDING), self.given().lock::<A>());
         Box::pin(async move {
             let config = NamedConfig::new(configured?);
             serve::<Locking<Named<Recovering<A>>>>(self, config, header, Locks::default()).await
@@ -172,9 +216,7 @@ where
     }
 
     fn election<A: Election>(self) -> Running<'a> {
-        let header = self.header::<A>(&[]);
-        let configured =
-            self.settings::<A>(&[]).and_then(|settings| A::configure(&settings, &self.members()));
+        let (header, configured) = (self.given().header::<A>(&[]), self.given().election::<A>());
         Box::pin(async move { serve::<Electing<A>>(self, configured?, header, Leaders::default()).await })
     }
 }

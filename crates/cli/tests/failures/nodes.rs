@@ -121,6 +121,6 @@ pub fn binary() -> Command {
 
 /// Addresses on this machine that nobody has now, and that nobody is given who asks for just any port.
 pub fn free_addresses(count: usize) -> Vec<SocketAddr> {
-    let ports = conclave_live::cluster::free_ports(count).expect("there are ports");
+    let ports = conclave_live::supervisor::free_ports(count).expect("there are ports");
     ports.into_iter().map(|port| (Ipv4Addr::LOCALHOST, port).into()).collect()
 }

@@ -73,6 +73,28 @@ fn endings_of_one_cluster_do_not_touch_another() {
     first.stop();
 }
 
+/// Of a cluster that was stopped, its record is left for who wants to look at it; a slip of the pen does not take it away.
+#[test]
+fn endings_leave_a_record_that_no_wrong_start_removes() {
+    let home = Home::new();
+    let live = home.start("central -n 3 --suspect-after 20s");
+    live.run("lock a --via 2 --wait 20s -- true").ends(0);
+    live.stop();
+    let record = || std::fs::read(home.dir("central").join("node-2/record-1.jsonl"));
+    let before = record().expect("it was recorded");
+    for (options, why) in [
+        ("--set nothing=1", "central has no setting 'nothing'"),
+        ("--set watch=on --set watch=off", "watch is set twice"),
+        ("--set watch=perhaps", "perhaps"),
+        ("--ids 1,1", "process 1 is named twice"),
+    ] {
+        for more in ["", " --detach"] {
+            home.run(&format!("cluster start central {options}{more}")).refused(why);
+        }
+    }
+    assert_eq!(record().expect("it is still there"), before);
+}
+
 /// In the background, with a name that was free.
 #[test]
 fn endings_of_detached_clusters_are_ordered() {

@@ -40,7 +40,7 @@ impl Service {
 
     /// Addresses and a place for data, and nobody there yet.
     pub fn absent(count: u64) -> Self {
-        let ports = conclave_live::cluster::free_ports(count as usize).expect("there are ports");
+        let ports = conclave_live::supervisor::free_ports(count as usize).expect("there are ports");
         Self::at((1..=count).zip(ports.iter().map(|port| format!("127.0.0.1:{port}"))).collect())
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use conclave_check::{Entries, Limits, Options, Report, check};
+use conclave_algorithms::election::ChangRoberts;
+use conclave_check::{CheckError, Entries, Limits, Options, Report, check, check_election};
 use conclave_trace::Setup;
 
 fn search(algorithm: &str, n: u32, options: &Options) -> Report {
@@ -116,6 +117,18 @@ fn one_election_ends_with_one_leader_whoever_starts() {
     for (algorithm, n, states) in counts {
         holds(algorithm, n, &Options { entries: Entries::First, ..Options::default() }, states);
     }
+}
+
+/// Whoever writes an election of their own has it searched by its type, under any name.
+#[test]
+fn an_election_needs_no_registry() {
+    let (ours, options) = (Setup::numbered("ours", 4), Options::default());
+    let known = search("chang-roberts", 4, &options);
+    let unknown = check_election::<ChangRoberts>(&ours, &options, &mut |_| {}).expect("it can be searched");
+    assert!(unknown.complete && unknown.counterexample.is_none());
+    assert_eq!((unknown.states, unknown.transitions), (known.states, known.transitions));
+    let found = check(&ours, &options, &mut |_| {});
+    assert!(matches!(found, Err(CheckError::UnknownAlgorithm(name)) if name == "ours"));
 }
 
 /// Numbers, verdict and counterexample are the same for any number of threads.

@@ -3,11 +3,12 @@
 mod common;
 
 use common::setup;
+use conclave_algorithms::election::ChangRoberts;
 use conclave_algorithms::{About, Family, registry};
 use conclave_core::{Members, NodeId};
 use conclave_sim::faults::{Crash, Faults};
 use conclave_sim::span::Span;
-use conclave_sim::{Outcome, Plan, Starter, play, shrink, simulate_setup};
+use conclave_sim::{Outcome, Plan, PlayError, Starter, play, shrink, simulate_election, simulate_setup};
 use conclave_trace::{Script, Setup};
 
 fn elections() -> impl Iterator<Item = &'static About> {
@@ -374,4 +375,18 @@ fn a_thousand_processes() {
         assert_eq!(report.formula.agrees, Some(true), "{name}");
     }
     assert!(rings().count() >= 5, "there are five ring elections");
+}
+
+/// Whoever writes an election of their own runs it by its type, under any name.
+#[test]
+fn an_election_needs_no_registry() {
+    let (plan, ours) = (plan(5, 7, &[2, 4]), Setup::numbered("ours", 5));
+    let known = run(&Setup::numbered("chang-roberts", 5), &plan).report;
+    let unknown =
+        simulate_election::<ChangRoberts>(&ours, &plan, false).expect("the setup is possible").report;
+    assert!(unknown.all_held() && unknown.messages > 0);
+    assert_eq!((unknown.trace_digest, unknown.messages), (known.trace_digest, known.messages));
+    assert!(
+        matches!(simulate_setup(&ours, &plan, false), Err(PlayError::UnknownAlgorithm(name)) if name == "ours")
+    );
 }

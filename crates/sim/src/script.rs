@@ -80,13 +80,12 @@ impl WithCast for Player<'_> {
     }
 }
 
-/// Keeps what happens on a stage, in both forms.
-pub(crate) type Scribe<F> = (Recorder<<F as Family>::Protocol>, Narrator<F>);
+/// A stage, and perhaps a scribe who keeps what happens there, in both forms. Shortening needs none, on the same stage.
+pub(crate) type Attended<F> = Stage<F, Option<(Recorder<<F as Family>::Protocol>, Narrator<F>)>>;
 
 fn perform<F: Family>(script: &Script, cast: Cast<F>) -> Result<Played, PlayError> {
     let header = cast.header.clone();
-    // With or without a scribe it is the same stage: shortening needs none.
-    let mut stage = Stage::<F, Option<Scribe<F>>>::new(cast, Some((Recorder::new(), Narrator::new())));
+    let mut stage = Attended::<F>::new(cast, Some((Recorder::new(), Narrator::new())));
     let mut script = script.clone();
     let mut difference = None;
     let mut told = false;

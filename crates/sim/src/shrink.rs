@@ -13,7 +13,7 @@ use crate::family::{Cast, WithCast, cast};
 use crate::faults::Faults;
 use crate::plan::Plan;
 use crate::run::{Outcome, simulate_setup};
-use crate::script::{Scribe, play};
+use crate::script::{Attended, play};
 use crate::stage::Stage;
 
 /// Seeds tried for each smaller size.
@@ -92,7 +92,7 @@ impl WithCast for Shrinker<'_> {
 
 impl Shrinker<'_> {
     /// The shortest list of commands that was found to break the property.
-    fn run<F: Family>(mut self, stage: &impl Fn() -> Stage<F, Option<Scribe<F>>>) -> Option<Vec<Command>> {
+    fn run<F: Family>(mut self, stage: &impl Fn() -> Attended<F>) -> Option<Vec<Command>> {
         let mut best = self.breaks(self.commands, stage)?;
         let mut chunk = best.len().div_ceil(2);
         while self.thorough {
@@ -117,7 +117,7 @@ impl Shrinker<'_> {
     fn breaks<F: Family>(
         &mut self,
         commands: &[Command],
-        stage: &impl Fn() -> Stage<F, Option<Scribe<F>>>,
+        stage: &impl Fn() -> Attended<F>,
     ) -> Option<Vec<Command>> {
         let mut stage = stage();
         let mut done = Vec::new();
@@ -142,11 +142,7 @@ impl Shrinker<'_> {
     }
 
     /// Messages named in the plainest way; a dead end settled at the end.
-    fn plain<F: Family>(
-        &self,
-        commands: &[Command],
-        stage: &impl Fn() -> Stage<F, Option<Scribe<F>>>,
-    ) -> Vec<Command> {
+    fn plain<F: Family>(&self, commands: &[Command], stage: &impl Fn() -> Attended<F>) -> Vec<Command> {
         let mut stage = stage();
         let mut plain = vec![Command::Run(self.setup.clone())];
         for command in commands {

@@ -67,18 +67,11 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// The name that was perhaps meant.
+#[cfg(feature = "laboratory")]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let close = known.into_iter().map(|other| (strsim::jaro_winkler(name, other), other));
     close
         .filter(|(similarity, _)| *similarity > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, other)| other)
-}
-
-/// The sentence about an algorithm that does not exist.
-pub fn no_such_algorithm(name: &str) -> Failure {
-    let known = conclave_algorithms::registry::all();
-    let meant = nearest(name, known.iter().map(|about| about.name));
-    let guess = meant.map_or_else(String::new, |meant| format!("; did you mean '{meant}'?"));
-    Failure::new(format!("there is no algorithm '{name}'{guess}")).hint("'conclave list' shows all of them")
 }

@@ -1,14 +1,44 @@
-//! The commands about the replicated service: `serve`, and those of its clients.
+//! The commands about the replicated service: `serve`, those of its clients, and `bench`.
 
-pub mod config;
-pub mod hold;
-pub mod see;
-pub mod serve;
+pub mod args;
+mod config;
+mod duration;
+mod hold;
+mod see;
+mod serve;
 
 use conclave_client::{Client, Options};
 
-use crate::args::EndpointArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, Verdict};
+use args::{EndpointArgs, ServiceCommand};
+
+/// Does what a command asks for.
+pub fn run(command: &ServiceCommand) -> Result<Verdict, Failure> {
+    match command {
+        ServiceCommand::Serve(args) => serve::run(args),
+        ServiceCommand::Lock(args) => hold::lock(args),
+        ServiceCommand::Elect(args) => hold::elect(args),
+        ServiceCommand::Ls(args) => see::ls(args),
+        ServiceCommand::Show(args) => see::show(args),
+        ServiceCommand::Why(args) => see::why(args),
+        ServiceCommand::Observe(args) => see::observe(args),
+        ServiceCommand::Release(args) => see::release(args),
+        ServiceCommand::Status(args) => see::status(args),
+        ServiceCommand::Bench(args) => bench(args),
+    }
+}
+
+/// Measures; what fails while it is measured is no wrong usage.
+fn bench(args: &conclave_bench::BenchArgs) -> Result<Verdict, Failure> {
+    match args.clone().run(&mut std::io::stdout(), &mut std::io::stderr()) {
+        Ok(()) => Ok(Verdict::Held),
+        Err(error) if error.is_wrong_usage() => Err(Failure::new(error)),
+        Err(error) => {
+            Failure::new(error).print();
+            Ok(Verdict::Failed)
+        }
+    }
+}
 
 /// Runs a client of the service.
 fn run_client<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::args::EndpointArgs;
+use super::args::EndpointArgs;
 use crate::failure::Failure;
 
 /// The nodes of a cluster, by number.

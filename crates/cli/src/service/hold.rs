@@ -12,8 +12,8 @@ use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::args::{ElectArgs, HoldArgs, RunArgs};
 use super::{client, run_client};
-use crate::args::{ElectArgs, HoldArgs, RunArgs};
 use crate::child::{Group, Signals};
 use crate::failure::{Failure, Verdict};
 use crate::output;

@@ -8,8 +8,8 @@ use conclave_client::v1::{self, why_request::Of};
 use conclave_client::{Client, Error, Observed, SessionOptions};
 use serde_json::{Value, json};
 
+use super::args::{LsArgs, OfArgs, ReleaseArgs, StatusArgs, WhyArgs};
 use super::{client, run_client};
-use crate::args::{LsArgs, OfArgs, ReleaseArgs, StatusArgs, WhyArgs};
 use crate::failure::{Failure, Verdict, one_line};
 use crate::output;
 

@@ -12,8 +12,8 @@ use conclave_server::{Monotonic, Tcp};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use super::args::{LogFormat, ServeArgs};
 use super::config::{ClusterFile, Members, check_address};
-use crate::args::{LogFormat, ServeArgs};
 use crate::failure::{Failure, Verdict};
 
 /// Runs a node until it is told to stop.

@@ -4,14 +4,40 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
-use super::live::parse_span;
-use crate::service::config::{Members, parse_members};
+use super::config::{Members, parse_members};
+use super::duration::parse_duration;
 
 const WAITING: &str = "Waiting";
 const HOLDING: &str = "Holding";
 const SERVICE: &str = "Service";
+
+/// The commands of the service.
+#[derive(Debug, Subcommand)]
+pub enum ServiceCommand {
+    /// Be a node of the replicated lock and leader service.
+    Serve(ServeArgs),
+    /// Run a command while holding a lock of the service.
+    Lock(Box<HoldArgs>),
+    /// Run a command while leading.
+    Elect(Box<ElectArgs>),
+    /// Show the names in use.
+    Ls(LsArgs),
+    /// Show who holds a name, who waits for it, and who held it.
+    Show(OfArgs),
+    /// Show what somebody waits for, and through whom.
+    Why(WhyArgs),
+    /// Follow the leader of a name.
+    Observe(OfArgs),
+    /// Take a name from whoever holds it.
+    Release(ReleaseArgs),
+    /// Show how the nodes of the service are.
+    Status(StatusArgs),
+    /// Measure the service, or others like it: cycles, hand-offs, latency, waiters, failover.
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(conclave_bench::BenchArgs),
+}
 
 /// Options of `conclave serve`.
 #[derive(Debug, Args)]
@@ -65,7 +91,7 @@ pub struct EndpointArgs {
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     pub config: Option<PathBuf>,
     /// How long to look for a node that answers.
-    #[arg(long, value_name = "T", default_value = "10s", value_parser = parse_span, help_heading = SERVICE)]
+    #[arg(long, value_name = "T", default_value = "10s", value_parser = parse_duration, help_heading = SERVICE)]
     pub connect_wait: Duration,
 }
 
@@ -73,10 +99,10 @@ pub struct EndpointArgs {
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// How long the service holds on without a word from here.
-    #[arg(long, value_name = "T", default_value = "10s", value_parser = parse_span, help_heading = HOLDING)]
+    #[arg(long, value_name = "T", default_value = "10s", value_parser = parse_duration, help_heading = HOLDING)]
     pub ttl: Duration,
     /// How long the command may take to end between SIGTERM and SIGKILL, at most a third of the time to live.
-    #[arg(long, value_name = "T", default_value = "5s", value_parser = parse_span, help_heading = HOLDING)]
+    #[arg(long, value_name = "T", default_value = "5s", value_parser = parse_duration, help_heading = HOLDING)]
     pub grace: Duration,
     /// What others see of who holds it [default: the command].
     #[arg(long, value_name = "TEXT", help_heading = HOLDING)]
@@ -85,7 +111,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "CMD", help_heading = HOLDING)]
     pub probe: Option<String>,
     /// How often to run it.
-    #[arg(long, value_name = "T", default_value = "1s", value_parser = parse_span, help_heading = HOLDING)]
+    #[arg(long, value_name = "T", default_value = "1s", value_parser = parse_duration, help_heading = HOLDING)]
     pub probe_every: Duration,
     /// Greater goes before those who wait with less.
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true, help_heading = WAITING)]
@@ -111,7 +137,7 @@ pub struct HoldArgs {
     #[arg(long, conflicts_with_all = ["try_once", "wait"], help_heading = WAITING)]
     pub skip_if_held: bool,
     /// Wait no longer than this: 5s [default: as long as it takes].
-    #[arg(long, value_name = "T", value_parser = parse_span, help_heading = WAITING)]
+    #[arg(long, value_name = "T", value_parser = parse_duration, help_heading = WAITING)]
     pub wait: Option<Duration>,
     /// Share it with others who share it.
     #[arg(long, help_heading = HOLDING)]
@@ -120,7 +146,7 @@ pub struct HoldArgs {
     #[arg(long, value_name = "N", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..), help_heading = HOLDING)]
     pub permits: Option<u32>,
     /// Keep it from everybody for so long if this holder is lost.
-    #[arg(long, value_name = "T", value_parser = parse_span, help_heading = HOLDING)]
+    #[arg(long, value_name = "T", value_parser = parse_duration, help_heading = HOLDING)]
     pub lock_delay: Option<Duration>,
     #[command(flatten)]
     pub run: RunArgs,
@@ -263,3 +289,9 @@ const RELEASE_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
 
 The holder is told and its token is stale from then on, but it may not have stopped yet: only a resource that checks tokens is \
 safe from it.";
+
+const BENCH_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
+  conclave bench uncontended --clients 64 --seconds 5
+  conclave bench handoff --clients 8 --target conclave=127.0.0.1:7401,127.0.0.1:7402 --target etcd=127.0.0.1:2379
+
+benches/compare.sh starts a cluster of each kind and compares them all.";

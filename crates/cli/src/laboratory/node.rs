@@ -3,9 +3,10 @@
 use conclave_live::config::ProcessConfig;
 use conclave_live::process::{self, ProcessError, told_to_stop};
 
-use crate::args::{CertArgs, Ids, NodeArgs};
-use crate::failure::{Failure, Verdict, no_such_algorithm};
-use crate::output;
+use super::args::{CertArgs, Ids, NodeArgs};
+use super::no_such_algorithm;
+use super::output;
+use crate::failure::{Failure, Verdict};
 
 /// Runs a process until it is told to stop.
 pub fn run(args: &NodeArgs) -> Result<Verdict, Failure> {

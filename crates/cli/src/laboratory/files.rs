@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use conclave_trace::{SvgOptions, Trace, mermaid, shiviz, svg};
 
-use crate::args::OutputArgs;
+use super::args::OutputArgs;
 use crate::failure::Failure;
 
 /// No script and no trace that a person can wait for is larger.

@@ -9,10 +9,10 @@ use conclave_live::desk::{Wish, Word};
 use tokio::sync::oneshot;
 
 use super::through;
-use crate::args::LockArgs;
 use crate::child::{Group, Signals};
 use crate::failure::{Failure, Verdict};
-use crate::output;
+use crate::laboratory::args::LockArgs;
+use crate::laboratory::output;
 
 /// The lock was lost while the command ran.
 const LOST: u8 = 3;

@@ -16,10 +16,11 @@ use owo_colors::OwoColorize as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args::{DiagramArg, Given, OutputArgs, Seeds, SimArgs, members};
-use crate::failure::{Failure, Verdict, no_such_algorithm};
-use crate::output::{self, Progress, Sheet, grouped, judged, notice, terminal_width, violated};
-use crate::replay;
+use super::args::{DiagramArg, Given, OutputArgs, Seeds, SimArgs, members};
+use super::no_such_algorithm;
+use super::output::{self, Progress, Sheet, grouped, judged, notice, terminal_width, violated};
+use super::replay;
+use crate::failure::{Failure, Verdict};
 
 /// Simulates a run, or one for each of many seeds.
 pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {

@@ -9,11 +9,12 @@ use conclave_sim::{Played, play};
 use conclave_trace::{Command, Setup, Trace, What, commands_of, describe};
 use serde_json::{Value, json};
 
-use crate::args::{CheckArgs, Ids, RecordedMoment, members};
-use crate::failure::{Failure, Verdict, nearest, no_such_algorithm};
-use crate::files;
-use crate::output::{self, Progress, Searched, grouped, notice, size};
-use crate::sim::{check_settings, drawn, not_a_member};
+use super::args::{CheckArgs, Ids, RecordedMoment, members};
+use super::files;
+use super::no_such_algorithm;
+use super::output::{self, Progress, Searched, grouped, notice, size};
+use super::sim::{check_settings, drawn, not_a_member};
+use crate::failure::{Failure, Verdict, nearest};
 
 /// Searches all runs of an algorithm.
 pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {

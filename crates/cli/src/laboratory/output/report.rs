@@ -7,7 +7,7 @@ use conclave_sim::{ElectionReport, LockReport, OutageReport, Part, Property, Rep
 use conclave_trace::Script;
 use owo_colors::OwoColorize as _;
 
-use super::term::indented;
+use super::indented;
 
 /// A table of label, measured value, and what the literature gives.
 #[derive(Default)]

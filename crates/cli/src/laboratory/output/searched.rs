@@ -8,9 +8,9 @@ use conclave_sim::Property;
 use conclave_trace::Setup;
 use owo_colors::OwoColorize as _;
 
+use super::indented;
+use super::quoted;
 use super::report::{grouped, judged};
-use super::term::indented;
-use crate::args::quoted;
 
 /// A script of more commands is only written into a file.
 const MOST_COMMANDS: usize = 60;
@@ -76,7 +76,7 @@ impl Searched<'_> {
     fn demand(&self) -> String {
         let each = |times: String| if self.report.nodes == 1 { times } else { times + " each" };
         let by = |who: String| match &self.options.starters {
-            Some(starters) => format!("{who}, by {}", crate::check::names(starters)),
+            Some(starters) => format!("{who}, by {}", crate::laboratory::check::names(starters)),
             None => who,
         };
         match (self.about.family, self.options.entries) {

@@ -7,11 +7,13 @@ use conclave_trace::{Block, Command, Header, Record, Script, Setup, Trace, What,
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use crate::args::{DiagramArg, OutputArgs, ReplayArgs, quoted};
-use crate::failure::{Failure, Verdict, no_such_algorithm};
-use crate::files;
-use crate::output::{self, grouped, indented, judged};
-use crate::sim::{drawn, violation_json};
+use super::args::{DiagramArg, OutputArgs, ReplayArgs};
+use super::files;
+use super::no_such_algorithm;
+use super::output::{self, grouped, indented, judged, quoted};
+use super::sim::{drawn, violation_json};
+
+use crate::failure::{Failure, Verdict};
 
 /// Repeats what a file holds, a script or a trace.
 pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {

@@ -20,11 +20,12 @@ use conclave_live::supervisor::{Plan, Shared, Supervisor, held, take_orders};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
-use crate::args::{self, ClusterArgs, ClusterCommand, Groups, OutputArgs, StartArgs};
-use crate::failure::{Failure, Verdict, no_such_algorithm};
-use crate::output;
-use crate::replay;
-use crate::sim::check_settings;
+use super::args::{self, ClusterArgs, ClusterCommand, Groups, OutputArgs, StartArgs};
+use super::no_such_algorithm;
+use super::output;
+use super::replay;
+use super::sim::check_settings;
+use crate::failure::{Failure, Verdict};
 
 impl From<ClusterError> for Failure {
     fn from(error: ClusterError) -> Self {

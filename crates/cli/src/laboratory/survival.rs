@@ -1,7 +1,7 @@
 //! What the algorithms for mutual exclusion survive, read from the table that the runs of the simulator have written.
 
 /// The page with the table; `cargo xtask fix` writes it, and a test holds it against the runs.
-const PAGE: &str = include_str!("../../../docs/survival.md");
+const PAGE: &str = include_str!("../../../../docs/survival.md");
 
 /// The rows of the table, its head first.
 pub fn rows() -> impl Iterator<Item = Vec<&'static str>> {

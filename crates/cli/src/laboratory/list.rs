@@ -5,10 +5,11 @@ use conclave_algorithms::{About, Mutant, Setting, Trigger, Values, registry};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
-use crate::args::ListArgs;
-use crate::failure::{Failure, Verdict, no_such_algorithm};
-use crate::output::{self, indented, terminal_width};
-use crate::survival;
+use super::args::ListArgs;
+use super::no_such_algorithm;
+use super::output::{self, indented, terminal_width};
+use super::survival;
+use crate::failure::{Failure, Verdict};
 
 /// Shows every algorithm, one of them, or the broken twins.
 pub fn run(args: &ListArgs) -> Result<Verdict, Failure> {

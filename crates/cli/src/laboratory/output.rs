@@ -1,0 +1,38 @@
+//! What people see of runs and searches.
+
+mod progress;
+mod report;
+mod searched;
+
+pub use crate::output::{notice, show, show_json, terminal_width};
+pub use progress::Progress;
+pub use report::{Sheet, grouped, judged, violated};
+pub use searched::{Searched, compared, replayable, size};
+
+/// A text after a label; where it does not fit, it goes on below itself.
+pub fn indented(label: &str, text: &str) -> String {
+    let indent = label.chars().count();
+    let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    format!("{label}{}\n", lines.join(&format!("\n{:indent$}", "")))
+}
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

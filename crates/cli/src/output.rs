@@ -1,0 +1,42 @@
+//! The terminal: what goes there, and how wide it is.
+
+use std::io::{self, Write as _};
+
+use owo_colors::OwoColorize as _;
+use serde::Serialize;
+
+use crate::failure::{Failure, one_line};
+
+/// Prints, in colour only where colour is wanted. A reader that has seen enough and left is no failure.
+pub fn show(text: &str) -> Result<(), Failure> {
+    show_to_reader(text).map(drop)
+}
+
+/// The same for what has no end of its own; says whether there is still a reader.
+pub fn show_to_reader(text: &str) -> Result<bool, Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::new(format!("cannot write to standard output: {error}"))),
+    }
+}
+
+/// Prints one line of JSON.
+pub fn show_json(value: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(value).map_err(Failure::new)?;
+    show(&format!("{line}\n"))
+}
+
+/// Says something beside the result, in one line.
+pub fn notice(word: &str, text: &str) {
+    // A reader that is gone misses nothing that matters.
+    let _ = writeln!(anstream::stderr().lock(), "{} {}", format!("{word}:").yellow(), one_line(text));
+}
+
+#[cfg(feature = "laboratory")]
+/// The width of the terminal, if the output goes to one.
+pub fn terminal_width() -> Option<usize> {
+    let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(usize::from(width).max(40))
+}

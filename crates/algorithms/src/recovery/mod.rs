@@ -29,8 +29,8 @@
 //! With [`Consent::Living`] all who are not suspected must answer. That is as good as the failure detector: a process that
 //! is wrongly taken for dead is left out although it may be inside, and only the fence protects the resource. With
 //! [`Consent::Majority`] the roll is agreed on by a ballot among the members of the last one (see `ballot.rs`), and whoever
-//! was left out has lost its lease before anyone can enter (see `lease.rs`): safe whatever the detector says, but without
-//! a majority the group stands still.
+//! was left out is to have lost its lease before anyone can enter (see `lease.rs`). It does not always hold, see "Known
+//! defects" in `docs/recovery.md`. Without a majority the group stands still.
 //!
 //! **Cost**: 2(L − 1) messages among L living and L − 1 to install the roll, plus the election if the leader has died.
 //!

@@ -22,6 +22,8 @@ mod runs;
 mod showing;
 mod talker;
 
+#[path = "../common/addresses.rs"]
+mod addresses;
 #[path = "../common/netns.rs"]
 mod netns;
 #[path = "../common/waits.rs"]

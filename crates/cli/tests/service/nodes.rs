@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::addresses::own_addresses;
 use crate::runs::{BINARY, Ran, Running, ran};
 use crate::until;
 
@@ -40,8 +41,7 @@ impl Service {
 
     /// Addresses and a place for data, and nobody there yet.
     pub fn absent(count: u64) -> Self {
-        let ports = conclave_live::supervisor::free_ports(count as usize).expect("there are ports");
-        Self::at((1..=count).zip(ports.iter().map(|port| format!("127.0.0.1:{port}"))).collect())
+        Self::at((1..=count).zip(own_addresses(count as usize)).collect())
     }
 
     /// The same at these addresses.

@@ -19,6 +19,14 @@ use tokio::sync::oneshot;
 pub use files::Files;
 pub use memory::{Faults, MemoryDisk};
 
+/// The format of everything in a data directory: identity, log and snapshots, with the commands and the state in them.
+/// Nodes exchange entries and snapshots as they are, so it is also the version of what they say to each other. To be
+/// raised whenever a byte of any of it changes its meaning.
+pub const FORMAT: u32 = 2;
+
+/// What survives a power cut, or does not, does so in pieces of this size.
+pub(crate) const SECTOR: usize = 512;
+
 /// Something that a disk does.
 pub type Work<'a, T> = BoxFuture<'a, io::Result<T>>;
 
@@ -79,10 +87,7 @@ pub enum StorageError {
         error: io::Error,
     },
     /// It is not what was written there.
-    #[error(
-        "{place} is damaged at byte {at} ({why}); nothing was changed; restore it, or remove the data directory and \
-         let the node rejoin"
-    )]
+    #[error("{place} is damaged at byte {at} ({why}); nothing was changed")]
     Damaged {
         /// Which file.
         place: String,
@@ -92,15 +97,16 @@ pub enum StorageError {
         why: String,
     },
     /// A file that must exist does not.
-    #[error(
-        "{place} is missing; nothing was changed; restore it, or remove the data directory and let the node rejoin"
-    )]
+    #[error("{place} is missing; nothing was changed")]
     Missing {
         /// Which file.
         place: String,
     },
-    /// A later version wrote it.
-    #[error("{place} has format {found}, and this version knows only {known}; nothing was changed")]
+    /// Another version wrote it.
+    #[error(
+        "{place} has format {found}, and this version of conclave reads format {known} only; nothing was changed; run \
+         the version that wrote it, or start with another data directory"
+    )]
     Version {
         /// Which file.
         place: String,

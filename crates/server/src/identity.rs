@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{Disk, StorageError, within};
+use crate::disk::{Disk, FORMAT, StorageError, within};
 use crate::raft::{put, whole};
 
 const NAME: &str = "identity";
-const VERSION: u32 = 1;
 /// Checksum of the rest, version.
 const HEAD: usize = 8;
 
@@ -84,7 +83,7 @@ impl Identity {
     pub(crate) async fn note(&self, stage: Stage) -> io::Result<()> {
         let noted = Noted { id: self.id, members: self.members.clone(), stage };
         let mut bytes = vec![0; 4];
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
         put(&noted, &mut bytes)?;
         let sum = crc32c::crc32c(&bytes[4..]);
         bytes[..4].copy_from_slice(&sum.to_le_bytes());
@@ -104,8 +103,8 @@ async fn read(disk: &dyn Disk) -> Result<Option<Noted>, StorageError> {
     if crc32c::crc32c(&bytes[4..]) != number(0) {
         return Err(damaged("a bad checksum"));
     }
-    if number(4) != VERSION {
-        return Err(StorageError::Version { place: disk.place(NAME), found: number(4), known: VERSION });
+    if number(4) != FORMAT {
+        return Err(StorageError::Version { place: disk.place(NAME), found: number(4), known: FORMAT });
     }
     whole(rest).map(Some).map_err(|error| damaged(&error.to_string()))
 }

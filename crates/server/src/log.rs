@@ -4,7 +4,8 @@
 //! one write and one sync for all that waits. What the log says is kept in memory as well, from the last purge on, and
 //! every read is answered from there.
 //!
-//! Caveat: damage to the very last write cannot be told from a write that the power cut tore, and is cut off like one.
+//! What a power cut can have torn is cut off at the next start; everything else that is not as it was written is damage,
+//! and stops the node. `format` says how the two are told apart, and what is assumed of the disk.
 
 mod contents;
 mod format;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
-use crate::disk::{Disk, StorageError, within};
+use crate::disk::{Disk, FORMAT, StorageError, within};
 use crate::raft::{Snapshot, SnapshotMeta, put, take};
 
 const MAGIC: &[u8; 8] = b"snapshot";
-const VERSION: u32 = 1;
-/// Magic, version, checksum of the rest.
+/// Magic, version, checksum of version and rest.
 const HEAD: usize = 16;
+/// The first version: its checksum was one of the rest only.
+const FIRST: u32 = 1;
 const KEPT: usize = 2;
 
 /// The snapshots of a node.
@@ -85,11 +86,11 @@ async fn newest(disk: &dyn Disk) -> Result<Option<Snapshot>, StorageError> {
 fn encode(snapshot: &Snapshot) -> io::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(HEAD + 256 + snapshot.snapshot.len());
     out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&FORMAT.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     put(&snapshot.meta, &mut out)?;
     out.extend_from_slice(&snapshot.snapshot);
-    let sum = crc32c::crc32c(&out[HEAD..]);
+    let sum = checksum(FORMAT, &out[HEAD..]);
     out[12..HEAD].copy_from_slice(&sum.to_le_bytes());
     Ok(out)
 }
@@ -101,14 +102,19 @@ fn decode(disk: &dyn Disk, name: &str, mut bytes: Bytes) -> Result<Snapshot, Sto
     }
     bytes.advance(8);
     let (version, sum) = (bytes.get_u32_le(), bytes.get_u32_le());
-    if version != VERSION {
-        return Err(StorageError::Version { place: disk.place(name), found: version, known: VERSION });
+    let due = if version == FIRST { crc32c::crc32c(&bytes) } else { checksum(version, &bytes) };
+    if due != sum {
+        return Err(damaged(8, "a bad checksum"));
     }
-    if crc32c::crc32c(&bytes) != sum {
-        return Err(damaged(HEAD, "a bad checksum"));
+    if version != FORMAT {
+        return Err(StorageError::Version { place: disk.place(name), found: version, known: FORMAT });
     }
     let meta = take(&mut bytes).map_err(|error| damaged(HEAD, &error.to_string()))?;
     Ok(Snapshot { meta, snapshot: bytes })
+}
+
+fn checksum(version: u32, rest: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&version.to_le_bytes()), rest)
 }
 
 #[cfg(test)]
@@ -146,7 +152,7 @@ mod tests {
         let (disk, snapshots) = three().await;
         let name = name(&snapshot(200).meta);
         let good = disk.read(&name).await.unwrap();
-        for place in (0..8).chain(12..good.len()) {
+        for place in 0..good.len() {
             let mut bad = good.clone();
             bad[place] ^= 4;
             disk.replace(&name, &bad).await.unwrap();
@@ -154,10 +160,24 @@ mod tests {
             assert!(matches!(error, StorageError::Damaged { .. }), "byte {place}: {error}");
             assert_eq!(disk.read(&name).await.unwrap(), bad, "nothing is changed");
         }
-        let mut later = good;
-        later[8] += 1;
-        disk.replace(&name, &later).await.unwrap();
-        let error = snapshots.newest().await.unwrap_err();
-        assert!(matches!(error, StorageError::Version { found: 2, known: 1, .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn another_format_is_not_guessed_at() {
+        let (disk, snapshots) = three().await;
+        let name = name(&snapshot(200).meta);
+        let good = disk.read(&name).await.unwrap();
+        let first = crc32c::crc32c(&good[HEAD..]);
+        for (version, sum) in [(FIRST, first), (FORMAT + 1, checksum(FORMAT + 1, &good[HEAD..]))] {
+            let mut other = good.clone();
+            other[8..12].copy_from_slice(&version.to_le_bytes());
+            other[12..HEAD].copy_from_slice(&sum.to_le_bytes());
+            disk.replace(&name, &other).await.unwrap();
+            let error = snapshots.newest().await.unwrap_err();
+            assert!(
+                matches!(error, StorageError::Version { found, known: FORMAT, .. } if found == version),
+                "{error}"
+            );
+        }
     }
 }

@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::{Disk, DiskFile, Work};
-
-/// What survives a power cut, or does not, does so in pieces of this size.
-const SECTOR: usize = 512;
+use super::{Disk, DiskFile, SECTOR, Work};
 
 /// What is wrong with a disk. Nothing by default.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Writes fail, after some of the bytes may have been written.
     pub writes_fail: bool,
-    /// Syncs fail.
+    /// Syncs fail. What they should have made safe looks synced from then on: it can be read, until the power is cut,
+    /// and no later sync does anything for it.
     pub syncs_fail: bool,
     /// There is no room for another file.
     pub full: bool,
@@ -53,6 +51,8 @@ struct Image {
     /// The sectors in which they may differ, each once, in the order in which they were first written.
     unsafe_sectors: Vec<usize>,
     listed: BTreeSet<usize>,
+    /// The sectors for which a sync failed, and which nobody wrote since.
+    adrift: BTreeSet<usize>,
 }
 
 impl MemoryDisk {
@@ -66,6 +66,17 @@ impl MemoryDisk {
         for image in store.files.values_mut() {
             image.crash(&mut random);
         }
+        let life = store.life;
+        drop(store);
+        Self { store: Arc::clone(&self.store), life }
+    }
+
+    /// Ends the process and starts another one. What was written can still be read, whether it was synced or not.
+    /// Handles from before are dead.
+    #[must_use]
+    pub fn restart(&self) -> Self {
+        let mut store = self.lock();
+        store.life += 1;
         let life = store.life;
         drop(store);
         Self { store: Arc::clone(&self.store), life }
@@ -131,6 +142,7 @@ impl Image {
         }
         self.seen[at..end].copy_from_slice(bytes);
         for sector in at / SECTOR..end.div_ceil(SECTOR) {
+            self.adrift.remove(&sector);
             if self.listed.insert(sector) {
                 self.unsafe_sectors.push(sector);
             }
@@ -156,7 +168,8 @@ impl Image {
 
     /// Nothing of what was not synced survives, or all, or the beginning, or anything.
     fn crash(&mut self, random: &mut Random) {
-        let sectors = self.unsettled();
+        let mut sectors = self.unsettled();
+        sectors.extend(std::mem::take(&mut self.adrift));
         let count = sectors.len() as u64;
         let kept: BTreeSet<usize> = match random.below(4) {
             0 => BTreeSet::new(),
@@ -253,12 +266,15 @@ impl DiskFile for Open {
 
 impl Open {
     async fn settle(&self) -> io::Result<()> {
-        self.disk.settle().await?;
+        let settled = self.disk.settle().await;
         let mut store = self.disk.alive()?;
         let image = store.files.get_mut(&self.name).ok_or_else(absent)?;
         let sectors = image.unsettled();
-        image.settle(sectors);
-        Ok(())
+        match &settled {
+            Ok(()) => image.settle(sectors),
+            Err(_) => image.adrift.extend(sectors),
+        }
+        settled
     }
 }
 

@@ -1,16 +1,15 @@
 //! What the log said before the power went.
 //!
-//! Nothing is written here: whoever finds damage leaves everything as it is. What may be cut off is the end of the last
-//! segment that has anything in it, from the first frame that is not good, if no good one follows. See [`super::format`]
-//! for why that is exactly what a power cut can tear.
+//! Nothing is written here: whoever finds damage leaves everything as it is. What may be cut off is a write that a power
+//! cut tore, at the end of the last segment that has anything in it. See [`super::format`] for how it is told from damage.
 
 use bytes::Bytes;
 
 use super::contents::Contents;
 use super::format::{
-    BadHead, Record, SEGMENT_HEAD, SegmentHead, VERSION, frame_at, frame_behind, segment_name, segment_number,
+    BadHead, Found, Record, SEGMENT_HEAD, SegmentHead, frame_at, segment_name, segment_number,
 };
-use crate::disk::{Disk, StorageError};
+use crate::disk::{Disk, FORMAT, StorageError};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -32,8 +31,16 @@ pub(super) struct Segment {
     pub(super) highest: Option<u64>,
     /// Where the good frames end.
     pub(super) end: usize,
+    /// The last of them, as it was written.
+    pub(super) last: Vec<u8>,
     /// Where the torn end of it ends, if it has one.
     pub(super) torn: Option<usize>,
+}
+
+impl Segment {
+    fn empty(head: SegmentHead) -> Self {
+        Self { head, highest: None, end: SEGMENT_HEAD, last: Vec::new(), torn: None }
+    }
 }
 
 /// Reads the log.
@@ -46,15 +53,14 @@ pub(super) async fn recover(disk: &dyn Disk) -> Result<Recovered, StorageError> 
         let name = segment_name(number);
         let bytes = disk.read(&name).await.map_err(StorageError::io(disk, &name))?;
         let head = head(disk, number, &bytes)?;
-        if bytes[SEGMENT_HEAD..].iter().all(|&byte| byte == 0) {
-            found.spares.push(head);
-        } else {
-            found.segment(disk, head, &bytes.into())?;
+        match frame_at(&bytes, SEGMENT_HEAD, head.salt) {
+            Ok(Found::Nothing) => found.spares.push(head),
+            _ => found.segment(disk, head, &bytes)?,
         }
     }
     if found.segments.is_empty() && !found.spares.is_empty() {
         let head = found.spares.remove(0);
-        found.segments.push(Segment { head, highest: None, end: SEGMENT_HEAD, torn: None });
+        found.segments.push(Segment::empty(head));
     }
     found.whole(disk)?;
     Ok(found)
@@ -82,39 +88,43 @@ fn head(disk: &dyn Disk, number: u64, bytes: &[u8]) -> Result<SegmentHead, Stora
         Ok(head) => Err(StorageError::damaged(disk, &name, 16, format!("this is segment {}", head.number))),
         Err(BadHead::Damaged) => Err(StorageError::damaged(disk, &name, 0, "no head of a segment")),
         Err(BadHead::Version(found)) => {
-            Err(StorageError::Version { place: disk.place(&name), found, known: VERSION })
+            Err(StorageError::Version { place: disk.place(&name), found, known: FORMAT })
         }
     }
 }
 
 impl Recovered {
     /// Takes in a segment that has something in it.
-    fn segment(&mut self, disk: &dyn Disk, head: SegmentHead, bytes: &Bytes) -> Result<(), StorageError> {
+    fn segment(&mut self, disk: &dyn Disk, head: SegmentHead, bytes: &[u8]) -> Result<(), StorageError> {
         self.nothing_torn_before(disk)?;
         let name = segment_name(head.number);
-        let mut segment = Segment { head, highest: None, end: SEGMENT_HEAD, torn: None };
-        while let Some(frame) = frame_at(bytes, segment.end, head.salt) {
+        let damaged = |at, why: &str| StorageError::damaged(disk, &name, at, why);
+        let mut segment = Segment::empty(head);
+        let mut last = segment.end;
+        loop {
+            let found = frame_at(bytes, segment.end, head.salt);
+            let frame = match found.map_err(|bad| damaged(bad.at, bad.why))? {
+                Found::Frame(frame) => frame,
+                Found::Nothing => break,
+                Found::Torn { end } => {
+                    segment.torn = Some(end);
+                    break;
+                }
+            };
             if self.next != frame.sequence && !(self.next == 0 && self.segments.is_empty()) {
                 let why = format!("frame {} where {} was due", frame.sequence, self.next);
-                return Err(StorageError::damaged(disk, &name, segment.end, why));
+                return Err(damaged(segment.end, &why));
             }
-            let records = bytes.slice(frame.records.clone());
-            self.records(records, &mut segment)
-                .map_err(|why| StorageError::damaged(disk, &name, segment.end, why))?;
+            self.records(frame.records, &mut segment).map_err(|why| damaged(segment.end, &why))?;
             self.next = frame.sequence + 1;
-            segment.end = frame.end;
+            last = std::mem::replace(&mut segment.end, frame.end);
         }
-        if frame_behind(bytes, segment.end, head.salt, self.next).is_some() {
-            let why = "a bad checksum, and good data behind it";
-            return Err(StorageError::damaged(disk, &name, segment.end, why));
-        }
-        let rest = bytes.get(segment.end..).unwrap_or_default();
-        segment.torn = rest.iter().rposition(|&byte| byte != 0).map(|last| segment.end + last + 1);
+        segment.last = bytes[last..segment.end].to_vec();
         self.segments.push(segment);
         Ok(())
     }
 
-    /// Only the last segment may end badly: before the next one was begun, this one was safe.
+    /// Only the last segment may have a torn end: before the next one was begun, this one was safe.
     fn nothing_torn_before(&self, disk: &dyn Disk) -> Result<(), StorageError> {
         if let Some(spare) = self.spares.first() {
             let name = segment_name(spare.number);
@@ -123,7 +133,7 @@ impl Recovered {
         match self.segments.last() {
             Some(Segment { head, end, torn: Some(_), .. }) => {
                 let name = segment_name(head.number);
-                Err(StorageError::damaged(disk, &name, *end, "a bad checksum, and a later segment"))
+                Err(StorageError::damaged(disk, &name, *end, "cut off here, and there is a later segment"))
             }
             _ => Ok(()),
         }

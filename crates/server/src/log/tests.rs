@@ -5,6 +5,7 @@ mod damage;
 mod suite;
 mod tear;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use openraft::EntryPayload;
@@ -13,12 +14,12 @@ use openraft::type_config::TypeConfigExt;
 use openraft::type_config::alias::OneshotReceiverOf;
 
 use super::contents::Contents;
-use super::format::{Frame, SEGMENT_HEAD, SegmentHead, frame_at, segment_name};
+use super::format::{Found, SEGMENT_HEAD, SegmentHead, frame_at, segment_name};
 use super::{Closed, Log};
-use crate::disk::{Disk, MemoryDisk, StorageError};
+use crate::disk::{Disk, MemoryDisk, SECTOR, StorageError};
 use crate::raft::{Entry, LeaderId, LogId, Payload, Types, Vote};
 
-const SEGMENT: u64 = 4096;
+const SEGMENT: u64 = 16 << 10;
 
 fn id(term: u64, index: u64) -> LogId {
     LogId::new(LeaderId { term, node_id: 1 }, index)
@@ -75,17 +76,56 @@ async fn scripted(log: &mut Log) -> Vec<Contents> {
     said
 }
 
-/// The only segment of a scripted log, and the frames in it.
-async fn first_segment(disk: &MemoryDisk) -> (Vec<u8>, Vec<Frame>) {
+/// The first segment of a log, and where the frames in it are.
+async fn first_segment(disk: &MemoryDisk) -> (Vec<u8>, Vec<Range<usize>>) {
     let bytes = disk.read(&segment_name(0)).await.unwrap();
-    let salt = SegmentHead::decode(&bytes).unwrap().salt;
+    let frames = frames(&bytes);
+    (bytes, frames)
+}
+
+/// Where the frames of a segment are.
+fn frames(segment: &[u8]) -> Vec<Range<usize>> {
+    let salt = SegmentHead::decode(segment).unwrap().salt;
     let mut frames = Vec::new();
     let mut at = SEGMENT_HEAD;
-    while let Some(frame) = frame_at(&bytes, at, salt) {
+    while let Ok(Found::Frame(frame)) = frame_at(segment, at, salt) {
+        frames.push(at..frame.end);
         at = frame.end;
-        frames.push(frame);
     }
-    (bytes, frames)
+    frames
+}
+
+/// Payloads of many lengths, around those at which a frame needs another sector, and of many kinds.
+fn payloads() -> Vec<Vec<u8>> {
+    let lengths = [0, 1, 30, 440, 460, 470, 480, 490, 507, 600, 970, 990, 1600, 3000];
+    let kinds: [fn(usize) -> u8; 3] = [|_| 0, |_| 0xff, |place| place as u8];
+    let mut payloads = Vec::new();
+    for (number, length) in lengths.into_iter().enumerate() {
+        payloads.push((0..length).map(kinds[number % kinds.len()]).collect());
+        payloads.push((0..length).map(kinds[(number + 1) % kinds.len()]).collect());
+    }
+    payloads.extend(forged());
+    payloads
+}
+
+/// What somebody sends who knows the format, and where in which file it will be, but not the salt: sectors that look as if
+/// they were written at the beginning of a frame, in the middle of one, or never.
+fn forged() -> Vec<Vec<u8>> {
+    let mut frame = super::format::open_frame();
+    frame.extend_from_slice(&[0; 1200]);
+    let mut sectors = Vec::new();
+    let mut payloads = Vec::new();
+    for start in [SEGMENT_HEAD, 2 * SEGMENT_HEAD, 3 * SEGMENT_HEAD] {
+        super::format::seal_frame(&mut frame, (0, start as u64), 1, &mut sectors).unwrap();
+        payloads.push(sectors.repeat(2));
+        sectors[..SECTOR].fill(0);
+        payloads.push(sectors.clone());
+    }
+    payloads
+}
+
+fn entry_of(index: u64, payload: Vec<u8>) -> Entry {
+    Entry { log_id: id(1, index), payload: EntryPayload::Normal(Payload(payload.into())) }
 }
 
 /// A disk that has nothing but this.

@@ -15,9 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openraft::storage::IOFlushed;
 use tokio::sync::{Notify, oneshot};
 
-use super::format::{FRAME_HEAD, Record, SEGMENT_HEAD, SegmentHead, close_frame, open_frame, segment_name};
+use super::format::{
+    FRAME_HEAD, Record, SEGMENT_HEAD, SegmentHead, open_frame, seal_frame, sealed_length, segment_name,
+};
 use super::recover::{Recovered, Segment};
-use crate::disk::{Disk, DiskFile, within};
+use crate::disk::{Disk, DiskFile, SECTOR, within};
 use crate::raft::{LogId, Types, Vote};
 
 /// A write takes in no more once it has so many bytes.
@@ -70,6 +72,8 @@ struct Writer {
     spare: Option<oneshot::Receiver<io::Result<Active>>>,
     /// The sequence number of the next frame.
     next: u64,
+    /// The frame that is written, in sectors; used again and again.
+    sectors: Vec<u8>,
     /// What every segment repeats at its beginning, so that older ones can be removed.
     standing: Standing,
     /// Why nothing can be written any more.
@@ -175,8 +179,13 @@ impl Desk {
 }
 
 impl Writer {
-    /// Makes the log ready to be gone on with: cuts off a torn end, and makes sure that what was read is safe. A
-    /// process that was killed can have left behind what was written but never synced.
+    /// Makes the log ready to be gone on with: cuts off a torn end, and makes sure that what was read is safe.
+    ///
+    /// What was read may be in the page cache only. A process that was killed leaves writes behind that were never synced.
+    /// One whose sync failed leaves pages behind that look synced: the kernel reports the error once and takes them
+    /// for clean, so that another sync does nothing for them (Rebello et al., *Can Applications Recover from fsync
+    /// Failures?*, ATC 2020). Only the last frame can be concerned, since after a failure no other is written. So it
+    /// is written again before anybody may count on it: a vote or an entry in it may have been answered for.
     async fn prepare(disk: Arc<dyn Disk>, found: &mut Recovered, segment_bytes: u64) -> io::Result<Self> {
         let active = match found.segments.pop() {
             Some(last) => Active::reopen(&*disk, &last, segment_bytes).await?,
@@ -194,22 +203,31 @@ impl Writer {
         };
         let full = found.segments.iter().map(|segment| (segment.head.number, segment.highest)).collect();
         let next = found.next;
-        Ok(Self { disk, segment_bytes, full, active, spare, next, standing, failed: None })
+        let sectors = Vec::new();
+        Ok(Self { disk, segment_bytes, full, active, spare, next, sectors, standing, failed: None })
     }
 
-    /// Notes what was decided last: it is not needed, but the next start has less to wait for. Leaves no half-made file.
+    /// Closes the log: with one more frame behind it, whatever happens to the last one that says something is damage, even
+    /// if it is gone without a trace. Notes what was decided last, too: it is not needed, but the next start has less to
+    /// wait for. Leaves no half-made file.
     async fn finish(&mut self) {
         if let Some(spare) = self.spare.take() {
             // Whether it could be made does not matter any more.
             let _ = spare.await;
         }
-        let mut group = Group::new();
-        if self.standing.committed_is_news
-            && self.failed.is_none()
-            && let Err(error) = self.write_frame(&mut group).await
-        {
-            tracing::warn!(%error, "what was decided last could not be noted");
+        if self.next == 0 || self.failed.is_some() {
+            return;
         }
+        if let Err(error) = self.close().await {
+            tracing::warn!(%error, "the log could not be closed");
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        let mut group = Group::new();
+        self.note_committed(&mut group)?;
+        Record::Closed.put(&mut group.frame)?;
+        self.write_frame(&mut group).await
     }
 
     /// After a failed write or sync nobody knows what is on the disk, so there is no next one.
@@ -257,6 +275,11 @@ impl Writer {
         if group.frame.len() == FRAME_HEAD {
             return Ok(());
         }
+        self.note_committed(group)?;
+        // There is always room to close the log, also on a full disk.
+        if !self.active.has_room(sealed_length(group.frame.len()) + SECTOR) {
+            self.begin_segment().await?;
+        }
         self.write_frame(group).await?;
         if let Some(upto) = group.purge {
             self.remove_segments(upto).await?;
@@ -264,20 +287,22 @@ impl Writer {
         self.prepare_spare()
     }
 
-    /// Writes a group as one frame, and returns when it is safe.
-    async fn write_frame(&mut self, group: &mut Group) -> io::Result<()> {
+    fn note_committed(&mut self, group: &mut Group) -> io::Result<()> {
         if std::mem::take(&mut self.standing.committed_is_news) {
             Record::Committed(self.standing.committed).put(&mut group.frame)?;
         }
-        if !self.active.has_room(group.frame.len()) {
-            self.begin_segment().await?;
-        }
+        Ok(())
+    }
+
+    /// Writes a group as one frame, and returns when it is safe.
+    async fn write_frame(&mut self, group: &mut Group) -> io::Result<()> {
         if self.active.is_empty() {
             self.repeat_standing(group)?;
         }
-        close_frame(&mut group.frame, self.active.head.salt, self.next)?;
-        self.active.file.write_safely(self.active.end, &group.frame).await?;
-        self.active.end += group.frame.len() as u64;
+        let place = (self.active.head.salt, self.active.end);
+        seal_frame(&mut group.frame, place, self.next, &mut self.sectors)?;
+        self.active.file.write_safely(self.active.end, &self.sectors).await?;
+        self.active.end += self.sectors.len() as u64;
         self.active.highest = self.active.highest.max(group.highest);
         self.next += 1;
         Ok(())
@@ -334,6 +359,7 @@ impl Writer {
 
 impl Active {
     async fn create(disk: &dyn Disk, number: u64, size: u64) -> io::Result<Self> {
+        let size = size.next_multiple_of(SECTOR as u64);
         let salt = getrandom::u64().map_err(io::Error::other)?;
         let head = SegmentHead { number, salt, size };
         let file = disk.create(&segment_name(number), &head.encode(), size).await?;
@@ -361,6 +387,7 @@ impl Active {
             tracing::warn!(place, from = last.end, to = torn, "cut off a write that was never completed");
             active.file.write(last.end as u64, &vec![0; torn - last.end]).await?;
         }
+        active.file.write((last.end - last.last.len()) as u64, &last.last).await?;
         active.file.sync().await?;
         active.end = last.end as u64;
         active.highest = last.highest;

@@ -149,3 +149,76 @@ async fn a_full_disk_is_told_and_loses_nothing() {
     assert_eq!(log.reader.lock().last(), Some(id(1, safe - 1)));
     append(&mut log, vec![entry(1, safe, 500)]).await;
 }
+
+/// Whether what a failed sync left behind is still there after a restart, work on it, and loss of power.
+async fn outlives_a_failed_sync(seed: u64, is_vote: bool) -> bool {
+    let disk = MemoryDisk::default();
+    let (mut log, _closed) = open(&disk).await.unwrap();
+    append(&mut log, vec![entry(1, 0, 50)]).await;
+    disk.fault(|faults| faults.syncs_fail = true);
+    if is_vote {
+        log.save_vote(&vote(9)).await.unwrap_err();
+    } else {
+        hand_over(&mut log, vec![entry(1, 1, 1200)]).await.await.unwrap().unwrap_err();
+    }
+    // The process ends, and is started again on a disk that works.
+    disk.fault(|faults| faults.syncs_fail = false);
+    let disk = disk.restart();
+    let (log, _closed) = open(&disk).await.unwrap();
+    let trusted = log.reader.lock().clone();
+    assert!(trusted.vote == Some(vote(9)) || trusted.last() == Some(id(1, 1)), "it can be read");
+    let (log, _closed) = open(&disk.crash(seed)).await.unwrap();
+    *log.reader.lock() == trusted
+}
+
+#[tokio::test]
+async fn what_was_read_after_a_failed_sync_is_safe() {
+    for seed in 0..50 {
+        for is_vote in [false, true] {
+            assert!(outlives_a_failed_sync(seed, is_vote).await, "seed {seed}, vote: {is_vote}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_process_left_behind_is_safe_once_it_was_read() {
+    for seed in 0..50 {
+        let disk = MemoryDisk::default();
+        let (mut log, _closed) = open(&disk).await.unwrap();
+        disk.fault(|faults| faults.syncs_lie = true);
+        append(&mut log, vec![entry(1, 0, 1200)]).await;
+        disk.fault(|faults| faults.syncs_lie = false);
+        let disk = disk.restart();
+        open(&disk).await.unwrap();
+        let (log, _closed) = open(&disk.crash(seed)).await.unwrap();
+        assert_eq!(log.reader.lock().last(), Some(id(1, 0)), "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_can_be_closed_on_a_full_disk() {
+    for extra in 0..4 {
+        let disk = MemoryDisk::default();
+        let (mut log, closed) = open(&disk).await.unwrap();
+        disk.fault(|faults| faults.full = true);
+        // As many sectors as are left when one is kept for the end, in writes of one and of two.
+        let mut sectors = SEGMENT as usize / SECTOR - 2 - extra;
+        let mut next = 0;
+        while sectors > 0 {
+            let length = if sectors % 3 == 0 { 600 } else { 30 };
+            append(&mut log, vec![entry(1, next, length)]).await;
+            sectors -= length.div_ceil(SECTOR);
+            next += 1;
+        }
+        drop(log);
+        closed.wait().await;
+        let (bytes, frames) = first_segment(&disk).await;
+        assert_eq!(frames.len() as u64, next + 1);
+        // The last but one cannot vanish any more.
+        let mut lost = bytes.clone();
+        lost[frames[frames.len() - 2].clone()].fill(0);
+        open(&disk_with(&[(0, &lost)]).await).await.unwrap_err();
+        let (log, _closed) = open(&disk_with(&[(0, &bytes)]).await).await.unwrap();
+        assert_eq!(log.reader.lock().last(), Some(id(1, next - 1)));
+    }
+}

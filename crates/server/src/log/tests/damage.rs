@@ -1,7 +1,8 @@
 //! What was written once and is not there any more is noticed, and left alone.
 
 use super::*;
-use crate::log::format::VERSION;
+use crate::disk::FORMAT;
+use crate::log::recover::recover;
 
 async fn contents(disk: &MemoryDisk) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
@@ -20,28 +21,141 @@ async fn refuses(disk: &MemoryDisk) -> StorageError {
     error
 }
 
+/// Where a segment of a log that is damaged there is found to be.
+async fn damage(disk: &MemoryDisk, number: u64, segment: &[u8]) -> Option<u64> {
+    disk.replace(&segment_name(number), segment).await.unwrap();
+    match recover(disk).await {
+        Err(StorageError::Damaged { place, at, .. }) => {
+            assert_eq!(place, segment_name(number));
+            Some(at)
+        }
+        Err(other) => panic!("{other}"),
+        Ok(_) => None,
+    }
+}
+
+/// Logs of a few frames, with each payload in one of the last four: as a node leaves them that is killed, or stopped.
+async fn tails(is_stopped: bool) -> Vec<Vec<u8>> {
+    let mut tails = Vec::new();
+    for some in payloads().chunks(4) {
+        let disk = MemoryDisk::default();
+        let (mut log, closed) = open(&disk).await.unwrap();
+        log.save_vote(&vote(1)).await.unwrap();
+        for (index, payload) in (0..).zip(some) {
+            append(&mut log, vec![entry_of(index, payload.clone())]).await;
+        }
+        if is_stopped {
+            drop(log);
+            closed.wait().await;
+        }
+        tails.push(disk.read(&segment_name(0)).await.unwrap());
+    }
+    tails
+}
+
+/// Changes every byte of the last four frames, and of two sectors behind them, and expects to be told in which sector.
+async fn every_change_is_damage(tail: &[u8], change: impl Fn(usize, u8) -> u8) {
+    let disk = MemoryDisk::default();
+    assert_eq!(damage(&disk, 0, tail).await, None);
+    let frames = frames(tail);
+    let first = frames[frames.len().saturating_sub(4)].start;
+    let end = frames.last().unwrap().end + 2 * SECTOR;
+    let mut changed = tail.to_vec();
+    for place in first..end.min(tail.len()) {
+        changed[place] = change(place, tail[place]);
+        let sector = place / SECTOR * SECTOR;
+        assert_eq!(damage(&disk, 0, &changed).await, Some(sector as u64), "byte {place}, {frames:?}");
+        changed[place] = tail[place];
+    }
+}
+
 #[tokio::test]
-async fn any_changed_byte_before_the_last_write_is_damage() {
+async fn a_flipped_bit_at_the_end_of_a_log_is_damage() {
+    for tail in tails(false).await {
+        every_change_is_damage(&tail, |place, byte| byte ^ 1 << (place % 8)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_bit_at_the_end_of_a_closed_log_is_damage() {
+    for tail in tails(true).await {
+        every_change_is_damage(&tail, |place, byte| byte ^ 1 << (7 - place % 8)).await;
+    }
+}
+
+#[tokio::test]
+async fn every_bit_counts() {
+    for tail in tails(false).await.iter().step_by(5) {
+        for bit in 0..8 {
+            every_change_is_damage(tail, |_, byte| byte ^ 1 << bit).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_with_a_damaged_end_does_not_start() {
+    let tail = &tails(false).await[3];
+    for frame in frames(tail) {
+        let mut changed = tail.clone();
+        changed[frame.end - 1] ^= 8;
+        let error = refuses(&disk_with(&[(0, &changed)]).await).await;
+        let at = (frame.end - SECTOR) as u64;
+        assert!(matches!(error, StorageError::Damaged { at: found, .. } if found == at), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_torn_write_may_not_be_damaged() {
     let disk = MemoryDisk::default();
     let (mut log, _closed) = open(&disk).await.unwrap();
-    scripted(&mut log).await;
+    append(&mut log, vec![entry(1, 0, 100)]).await;
+    append(&mut log, vec![entry(1, 1, 1900)]).await;
     let (bytes, frames) = first_segment(&disk).await;
-    let mut start = SEGMENT_HEAD;
-    for frame in &frames[..frames.len() - 1] {
-        for place in start..frame.records.end {
-            let mut changed = bytes.clone();
-            changed[place] ^= 0x10;
-            let error = refuses(&disk_with(&[(0, &changed)]).await).await;
-            let StorageError::Damaged { place: file, at, .. } = &error else { panic!("{error}") };
-            assert_eq!((file.as_str(), *at), (segment_name(0).as_str(), start as u64), "byte {place}");
+    let sectors: Vec<usize> = frames[1].clone().step_by(SECTOR).collect();
+    assert_eq!(sectors.len(), 4);
+    for lost in &sectors {
+        let mut torn = bytes.clone();
+        torn[*lost..lost + SECTOR].fill(0);
+        for kept in sectors.iter().filter(|kept| *kept != lost) {
+            for place in (*kept..kept + SECTOR).step_by(7) {
+                torn[place] ^= 0x20;
+                let disk = MemoryDisk::default();
+                assert_eq!(damage(&disk, 0, &torn).await, Some(*kept as u64), "{lost} lost, {place} changed");
+                torn[place] ^= 0x20;
+            }
         }
-        start = frame.end;
     }
+}
+
+#[tokio::test]
+async fn a_frame_that_is_lost_without_a_trace_is_damage_if_another_follows() {
+    for (tail, is_stopped) in [(&tails(false).await[4], false), (&tails(true).await[4], true)] {
+        let frames = frames(tail);
+        let disk = MemoryDisk::default();
+        for frame in &frames[..frames.len() - 1] {
+            let mut changed = tail.clone();
+            changed[frame.clone()].fill(0);
+            assert_eq!(damage(&disk, 0, &changed).await, Some(frame.end as u64));
+        }
+        // Of a node that was stopped, the last frame has nothing in it that could be lost.
+        let mut changed = tail.clone();
+        changed[frames.last().unwrap().clone()].fill(0);
+        assert_eq!(damage(&disk, 0, &changed).await, None);
+        disk.replace(&segment_name(0), tail).await.unwrap();
+        let whole = recover(&disk).await.unwrap().contents;
+        disk.replace(&segment_name(0), &changed).await.unwrap();
+        assert_eq!(recover(&disk).await.unwrap().contents == whole, is_stopped);
+    }
+}
+
+#[tokio::test]
+async fn any_changed_byte_of_a_head_is_damage() {
+    let tail = &tails(false).await[0];
+    let disk = MemoryDisk::default();
     for place in 0..SEGMENT_HEAD {
-        let mut changed = bytes.clone();
+        let mut changed = tail.clone();
         changed[place] ^= 1;
-        let error = refuses(&disk_with(&[(0, &changed)]).await).await;
-        assert!(matches!(error, StorageError::Damaged { at: 0, .. }), "byte {place}: {error}");
+        assert_eq!(damage(&disk, 0, &changed).await, Some(0), "byte {place}");
     }
 }
 
@@ -68,19 +182,28 @@ async fn damage_is_told_in_a_sentence() {
     let error = refuses(&disk_with(&[(0, &bytes)]).await).await;
     assert_eq!(
         error.to_string(),
-        "log-00000000000000000000 is damaged at byte 48 (a bad checksum, and good data behind it); nothing was changed; \
-         restore it, or remove the data directory and let the node rejoin"
+        "log-00000000000000000000 is damaged at byte 512 (a bad checksum); nothing was changed"
     );
 }
 
 #[tokio::test]
-async fn a_later_format_is_not_guessed_at() {
-    let mut head = SegmentHead { number: 0, salt: 1, size: 0 }.encode();
-    head[8..12].copy_from_slice(&(VERSION + 1).to_le_bytes());
-    let sum = crc32c::crc32c(&head[..44]);
-    head[44..].copy_from_slice(&sum.to_le_bytes());
-    let error = refuses(&disk_with(&[(0, &head)]).await).await;
-    assert!(matches!(error, StorageError::Version { found: 2, known: 1, .. }), "{error}");
+async fn another_format_is_not_guessed_at() {
+    for version in [1, FORMAT + 1] {
+        // The first version had heads of 48 bytes, and records right behind.
+        let mut segment = SegmentHead { number: 0, salt: 1, size: 0 }.encode();
+        segment[8..12].copy_from_slice(&version.to_le_bytes());
+        let sum = crc32c::crc32c(&segment[..44]);
+        segment[44..48].copy_from_slice(&sum.to_le_bytes());
+        segment[48..].fill(7);
+        let error = refuses(&disk_with(&[(0, &segment)]).await).await;
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "log-00000000000000000000 has format {version}, and this version of conclave reads format 2 only; \
+                 nothing was changed; run the version that wrote it, or start with another data directory"
+            )
+        );
+    }
 }
 
 /// A log of several segments.
@@ -88,7 +211,7 @@ async fn long() -> Vec<Vec<u8>> {
     let disk = MemoryDisk::default();
     let (mut log, closed) = open(&disk).await.unwrap();
     for index in 0..20 {
-        append(&mut log, vec![entry(1, index, 700)]).await;
+        append(&mut log, vec![entry(1, index, 3000)]).await;
     }
     drop(log);
     closed.wait().await;
@@ -119,34 +242,17 @@ async fn an_earlier_segment_may_not_end_early() {
     let mut segments = long().await;
     let length = segments[1].len();
     // Its last frame is gone, without a trace or with one.
-    let salt = SegmentHead::decode(&segments[1]).unwrap().salt;
-    let mut at = SEGMENT_HEAD;
-    let mut last = at;
-    while let Some(frame) = frame_at(&segments[1], at, salt) {
-        last = at;
-        at = frame.end;
-    }
+    let last = frames(&segments[1]).last().unwrap().start;
     for trace in [0, 9] {
         segments[1][last..length].fill(trace);
         let all: Vec<(u64, &[u8])> = (0..).zip(segments.iter().map(Vec::as_slice)).collect();
         let error = refuses(&disk_with(&all).await).await;
         assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
     }
-}
-
-#[tokio::test]
-async fn what_clients_send_cannot_pass_for_a_frame() {
-    // Somebody who knows the format, and the next number, but not the salt.
-    let mut forged = crate::log::format::open_frame();
-    forged.extend_from_slice(&[0; 40]);
-    crate::log::format::close_frame(&mut forged, 0, 2).unwrap();
-    let payload = Payload(forged.repeat(8).into());
-    let disk = MemoryDisk::default();
-    let (mut log, _closed) = open(&disk).await.unwrap();
-    append(&mut log, vec![entry(1, 0, 8)]).await;
-    append(&mut log, vec![Entry { log_id: id(1, 1), payload: EntryPayload::Normal(payload) }]).await;
-    let (mut bytes, frames) = first_segment(&disk).await;
-    bytes[frames[1].records.start] ^= 1;
-    let (log, _) = open(&disk_with(&[(0, &bytes)]).await).await.unwrap();
-    assert_eq!(log.reader.lock().last(), Some(id(1, 0)), "torn, not damaged");
+    // Or it is torn.
+    let mut segments = long().await;
+    segments[1][last + SECTOR..length].fill(0);
+    let all: Vec<(u64, &[u8])> = (0..).zip(segments.iter().map(Vec::as_slice)).collect();
+    let error = refuses(&disk_with(&all).await).await;
+    assert!(error.to_string().contains("there is a later segment"), "{error}");
 }

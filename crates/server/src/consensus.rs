@@ -29,7 +29,8 @@ use crate::log::{Closed, Log, LogReader, SEGMENT_BYTES};
 use crate::machine::{Machine, Shared, Sink};
 use crate::network::{MESSAGE_BYTES, Peers, addressee};
 pub use crate::peer::PeerService;
-use crate::raft::{LeaderId, Payload, Raft, Types};
+use crate::raft::{LeaderId, LogId, Payload, Raft, Types};
+use crate::repair;
 pub use errors::{Kept, Refused, Stale, StartError};
 
 /// What a node needs.
@@ -182,11 +183,12 @@ impl Consensus {
         }
         let config = config(timing, compaction).validate()?;
         let life = getrandom::u64()?;
+        repair::is_finished(&disk).await?;
         let identity = Identity::check(Arc::clone(&disk), id, members.clone()).await?;
         let may_be_new = identity.stage != Stage::Settled;
         let machine = Machine::open(Arc::clone(&disk), sink).await?;
         let (log, closed) = Log::open(id, Arc::clone(&disk), compaction.segment_bytes, may_be_new).await?;
-        is_whole(&disk, &identity, &log, &machine)?;
+        is_whole(&disk, &identity, (log.is_pristine(), log.purged()), machine.applied())?;
         let identity = claim(&disk, identity, &log).await?;
         let settled = identity.stage == Stage::Settled;
         // A node that is not settled must not stand for election.
@@ -350,16 +352,16 @@ impl Consensus {
 
 /// Makes sure that what belongs together is there: a log is written only when the disk says whose it is, and its
 /// beginning is forgotten only when there is a snapshot of it.
-fn is_whole(
+pub(crate) fn is_whole(
     disk: &Arc<dyn Disk>,
     identity: &Identity,
-    log: &Log,
-    machine: &Machine,
+    (is_pristine, purged): (bool, Option<LogId>),
+    applied: Option<LogId>,
 ) -> Result<(), StorageError> {
-    if !identity.is_noted && !log.is_pristine() {
+    if !identity.is_noted && !is_pristine {
         return Err(StorageError::Missing { place: disk.place("identity") });
     }
-    if log.purged().map(|id| id.index) > machine.applied().map(|id| id.index) {
+    if purged.map(|id| id.index) > applied.map(|id| id.index) {
         return Err(StorageError::Missing { place: disk.place("snapshot-*") });
     }
     Ok(())
@@ -367,9 +369,14 @@ fn is_whole(
 
 /// Makes the disk say whose it is.
 async fn claim(disk: &Arc<dyn Disk>, mut identity: Identity, log: &Log) -> Result<Identity, StorageError> {
+    let before = identity.stage;
     // A node that crashed while it began had not forgotten anything then, and has not now.
     if identity.stage == Stage::Forming {
         identity.stage = if log.is_pristine() { Stage::New } else { Stage::Settled };
+    }
+    // A node with a full disk must be able to start.
+    if identity.is_noted && identity.stage == before {
+        return Ok(identity);
     }
     let noted = identity.note(identity.stage).await;
     noted.map_err(|error| StorageError::Io { place: disk.place("identity"), error })?;

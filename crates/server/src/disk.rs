@@ -46,6 +46,8 @@ pub trait Disk: Send + Sync + 'static {
     fn replace<'a>(&'a self, name: &'a str, content: &'a [u8]) -> Work<'a, ()>;
     /// Removes a file.
     fn remove<'a>(&'a self, name: &'a str) -> Work<'a, ()>;
+    /// Moves a file into a folder, which is made if there is none. It keeps its name, and is no longer listed.
+    fn set_aside<'a>(&'a self, name: &'a str, folder: &'a str) -> Work<'a, ()>;
     /// Where a file is, for people.
     fn place(&self, name: &str) -> String;
     /// Runs something that uses the disk where blocking harms nobody.
@@ -115,6 +117,12 @@ pub enum StorageError {
         /// The format we know.
         known: u32,
     },
+    /// A repair has begun and was not finished.
+    #[error("{place} says that a repair was interrupted; nothing was changed")]
+    Unfinished {
+        /// Which file says so.
+        place: String,
+    },
     /// It belongs to somebody else.
     #[error("{place} belongs to {found}, and this is {expected}; nothing was changed")]
     Foreign {
@@ -132,6 +140,17 @@ impl StorageError {
     pub(crate) fn io(disk: &dyn Disk, name: &str) -> impl FnOnce(io::Error) -> Self {
         let place = disk.place(name);
         move |error| Self::Io { place, error }
+    }
+
+    /// Whether something that was written is not there any more, as it was written.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::Missing { .. } | Self::Unfinished { .. } => true,
+            // What a disk says of a sector that it cannot read.
+            Self::Io { error, .. } => error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()),
+            Self::InUse(_) | Self::Version { .. } | Self::Foreign { .. } => false,
+        }
     }
 
     /// Damage to a file.

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{Disk, FORMAT, StorageError, within};
 use crate::raft::{put, whole};
 
-const NAME: &str = "identity";
+/// The name of its file.
+pub(crate) const NAME: &str = "identity";
 /// Checksum of the rest, version.
 const HEAD: usize = 8;
 

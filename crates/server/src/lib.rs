@@ -14,6 +14,7 @@ mod mutant;
 mod network;
 mod peer;
 pub mod raft;
+pub mod repair;
 pub mod server;
 mod snapshots;
 

@@ -71,15 +71,33 @@ impl Log {
         may_be_new: bool,
     ) -> Result<(Self, Closed), StorageError> {
         let failed = |error| StorageError::Io { place: disk.place(""), error };
-        let at = Arc::clone(&disk);
-        let found = within(&*disk, async move { recover::recover(&*at).await }).await.map_err(failed)??;
-        if !may_be_new && found.contents == Contents::default() {
-            return Err(StorageError::Missing { place: disk.place(&format::segment_name(0)) });
-        }
+        let found = Self::read(&disk, may_be_new).await?;
         let (pen, end, found) =
             writer::start(Arc::clone(&disk), found, segment_bytes).await.map_err(failed)?;
         let reader = LogReader(Arc::new(Mutex::new(found.contents)));
         Ok((Self { id, pen, reader }, Closed(end)))
+    }
+
+    async fn read(disk: &Arc<dyn Disk>, may_be_new: bool) -> Result<recover::Recovered, StorageError> {
+        let failed = |error| StorageError::Io { place: disk.place(""), error };
+        let at = Arc::clone(disk);
+        let found = within(&**disk, async move { recover::recover(&*at).await }).await.map_err(failed)??;
+        if !may_be_new && found.contents == Contents::default() {
+            return Err(StorageError::Missing { place: disk.place(&format::segment_name(0)) });
+        }
+        Ok(found)
+    }
+
+    /// Reads what is there, and changes nothing: whether anything was ever written, and the last entry that was forgotten.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) async fn examine(
+        disk: &Arc<dyn Disk>,
+        may_be_new: bool,
+    ) -> Result<(bool, Option<LogId>), StorageError> {
+        let contents = Self::read(disk, may_be_new).await?.contents;
+        Ok((contents == Contents::default(), contents.purged))
     }
 
     /// Whether nothing was ever written.
@@ -143,6 +161,11 @@ impl LogReader {
     pub fn appended(&self) -> u64 {
         self.lock().appended
     }
+}
+
+/// Whether a file is a part of a log.
+pub(crate) fn is_segment(name: &str) -> bool {
+    format::segment_number(name).is_some()
 }
 
 fn out_of_order(entry: &Entry) -> io::Error {

@@ -60,10 +60,15 @@ fn name(meta: &SnapshotMeta) -> String {
     format!("snapshot-{index:020}")
 }
 
+/// Whether a file is a snapshot.
+pub(crate) fn is_snapshot(name: &str) -> bool {
+    name.starts_with("snapshot-")
+}
+
 /// In order, since the numbers have a fixed width.
 async fn names(disk: &dyn Disk) -> io::Result<Vec<String>> {
     let mut names = disk.list().await?;
-    names.retain(|name| name.starts_with("snapshot-"));
+    names.retain(|name| is_snapshot(name));
     names.sort();
     Ok(names)
 }

@@ -67,6 +67,10 @@ pub struct ServeArgs {
     /// Make a snapshot, and forget the log before it, whenever the log has grown by so many MiB.
     #[arg(long, value_name = "MIB", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub snapshot_every: u16,
+    /// Repair a damaged data directory: move its files into a subdirectory damaged-N, start as a node that lost its disk,
+    /// and fetch everything from the other nodes. Refused on a single node, and if nothing is damaged.
+    #[arg(long)]
+    pub repair: bool,
     /// How to write what happens to standard error.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: LogFormat,

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use conclave_client::DEFAULT_ENDPOINT;
-use conclave_server::consensus::{Compaction, Timing};
-use conclave_server::disk::Files;
-use conclave_server::server::{Options, Server, is_loopback};
+use conclave_server::consensus::{self, Compaction, Timing};
+use conclave_server::disk::{Disk, Files, StorageError};
+use conclave_server::repair::{self, RepairError};
+use conclave_server::server::{Options, Server, StartError, is_loopback};
 use conclave_server::{Monotonic, Tcp};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -38,6 +39,7 @@ struct Plan {
     listen: String,
     data: PathBuf,
     compaction: Compaction,
+    repair: bool,
 }
 
 impl Plan {
@@ -68,7 +70,7 @@ impl Plan {
         let data = data_of(args, &file, &members);
         let members = if members.is_empty() { BTreeMap::from([(args.id, listen.clone())]) } else { members };
         let compaction = Compaction::after(u64::from(args.snapshot_every) << 20);
-        Ok(Self { id: args.id, members, listen, data, compaction })
+        Ok(Self { id: args.id, members, listen, data, compaction, repair: args.repair })
     }
 }
 
@@ -92,21 +94,24 @@ fn start_log(format: LogFormat) {
 }
 
 async fn serve(plan: Plan) -> Result<Verdict, Failure> {
-    let disk = Files::open(&plan.data).map_err(Failure::new)?;
+    let disk: Arc<dyn Disk> = Arc::new(Files::open(&plan.data).map_err(Failure::new)?);
+    if plan.repair {
+        set_aside(&plan, &disk).await?;
+    }
     let node = plan.id;
     let (nodes, data) = (plan.members.len(), plan.data.display().to_string());
     let server = Server::start(Options {
         id: plan.id,
         members: plan.members,
         listen: plan.listen,
-        disk: Arc::new(disk),
+        disk,
         transport: Arc::new(Tcp),
         timing: Timing::default(),
         compaction: plan.compaction,
         clock: Box::new(Monotonic::default()),
     })
     .await
-    .map_err(Failure::new)?;
+    .map_err(|error| not_started(&error, nodes))?;
     tracing::info!(node, nodes, data, address = server.address(), "ready");
     let failed = |error: std::io::Error| Failure::new(format!("signals cannot be heard: {error}"));
     let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -123,4 +128,42 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
     server.shutdown().await;
     tracing::info!("stopped");
     Ok(Verdict::Held)
+}
+
+/// Sets a damaged directory aside.
+async fn set_aside(plan: &Plan, disk: &Arc<dyn Disk>) -> Result<(), Failure> {
+    let repaired = repair::set_aside(plan.id, &plan.members, disk).await.map_err(|error| match &error {
+        RepairError::Alone => Failure::new(&error).hint("restore the data directory from a backup"),
+        RepairError::NotDamaged { .. } => Failure::new(&error).hint("start the node without --repair"),
+        _ => Failure::new(&error),
+    })?;
+    let folder = plan.data.join(&repaired.folder).display().to_string();
+    tracing::warn!(
+        folder,
+        why = repaired.why,
+        "set the damaged files aside; the rest comes from the other nodes"
+    );
+    Ok(())
+}
+
+fn not_started(error: &StartError, nodes: usize) -> Failure {
+    let failure = Failure::new(error);
+    match error {
+        StartError::Consensus(consensus::StartError::Storage(damage)) if damage.is_damage() => {
+            failure.hint(way_out(damage, nodes))
+        }
+        _ => failure,
+    }
+}
+
+/// What to do about damage.
+fn way_out(damage: &StorageError, nodes: usize) -> &'static str {
+    match damage {
+        StorageError::Unfinished { .. } => "start the node with --repair to finish it",
+        _ if nodes > 1 => {
+            "start the node with --repair to set its files aside and fetch everything from the other nodes, which \
+             counts as losing its disk"
+        }
+        _ => "restore the data directory from a backup",
+    }
 }

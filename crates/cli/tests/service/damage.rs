@@ -10,6 +10,7 @@ use conclave_client::{Request, SessionOptions};
 use crate::hostile::runtime;
 use crate::nodes::Service;
 use crate::runs::{BINARY, Running, ran};
+use crate::until;
 
 /// All files of a directory.
 type Contents = BTreeMap<PathBuf, Vec<u8>>;
@@ -22,7 +23,11 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn contents(dir: &Path) -> Contents {
-    files(dir).into_iter().map(|path| (path.clone(), fs::read(path).expect("it can be read"))).collect()
+    files(dir)
+        .into_iter()
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), fs::read(path).expect("it can be read")))
+        .collect()
 }
 
 /// A node that has stopped, and has all there can be in a data directory: a snapshot, and several files of a log.
@@ -82,6 +87,100 @@ fn cut(path: &Path, length: usize) {
     fs::write(path, &bytes[..length]).expect("there is room");
 }
 
+/// Where the last thing that was written to a file of the log ends.
+fn end_of(log: &[u8]) -> usize {
+    log.iter().rposition(|&byte| byte != 0).expect("it was written to") + 1
+}
+
+/// The file that a node writes its log to.
+fn last_log(service: &Service, id: u64) -> PathBuf {
+    let is_used = |path: &PathBuf| {
+        let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
+        // What is behind the first sector was written by somebody who had something to say.
+        name.starts_with("log-") && fs::read(path).is_ok_and(|bytes| end_of(&bytes) > 512)
+    };
+    files(&service.data(id)).into_iter().rfind(is_used).expect("it has one")
+}
+
+/// Flips one bit of the last thing that a node has written; gives in which file, and in which sector.
+fn flip_last(service: &Service, id: u64) -> (String, usize) {
+    let path = last_log(service, id);
+    let at = end_of(&fs::read(&path).expect("it can be read")) - 1;
+    flip(&path, at);
+    (path.file_name().expect("it has a name").to_string_lossy().into_owned(), at / 512 * 512)
+}
+
+#[test]
+fn an_acknowledged_grant_is_not_forgotten_for_one_bit() {
+    let mut service = Service::one();
+    let holder = service.hold("lock a --ttl 60s", "token");
+    let token = service.written("token");
+    service.kill(1);
+    let path = last_log(&service, 1);
+    let sound = fs::read(&path).expect("it can be read");
+    let (name, sector) = flip_last(&service, 1);
+    is_refused(&service, &[&name, &format!("is damaged at byte {sector} ")]);
+    let mut repair = service.serve(1);
+    repair.arg("--repair");
+    let said = Running::start(repair).end().ends(2);
+    assert!(said.err.contains("error: a single node cannot be repaired"), "{}", said.err);
+
+    // Whoever restores it has everything again, and nobody gets the same token.
+    fs::write(&path, &sound).expect("there is room");
+    service.run(1);
+    service.is_served();
+    assert_eq!(service.show("a")["holders"].as_array().map(Vec::len), Some(1));
+    assert_ne!(service.conclave("lock a --try -- true").code, 0, "it is held");
+    service.conclave("release a").ends(0);
+    drop(holder);
+    let again = service.shell("lock a --wait 20s", "echo $CONCLAVE_TOKEN").ends(0);
+    let number = |text: &str| text.trim().parse::<u64>().expect("a token is a number");
+    assert!(number(&again.out) > number(&token), "{} after {token}", again.out);
+}
+
+#[test]
+fn a_damaged_node_is_repaired_from_the_others() {
+    let mut service = Service::three();
+    let held: Vec<Running> =
+        ["a", "b"].map(|name| service.hold(&format!("lock {name} --ttl 60s"), name)).into();
+    let leader = service.leader().expect("it is served");
+    let [damaged, other] = service.followers()[..] else { panic!("three nodes") };
+    let due = service.applied(leader).expect("it answers");
+    service.kill(damaged);
+    let (name, sector) = flip_last(&service, damaged);
+    let before = contents(&service.data(damaged));
+    let refused = Running::start(service.serve(damaged)).end().ends(2);
+    assert!(refused.err.contains(&format!("{name} is damaged at byte {sector} ")), "{}", refused.err);
+    assert!(refused.err.contains("hint: start the node with --repair"), "{}", refused.err);
+    assert!(contents(&service.data(damaged)) == before, "something was changed");
+
+    let mut repair = service.serve(damaged);
+    repair.arg("--repair");
+    service.run_by(damaged, repair);
+    until("it has caught up", || service.applied(damaged).is_some_and(|applied| applied >= due));
+    until("it takes part", || service.log(damaged).contains("this node takes part"));
+    let aside = service.data(damaged).join("damaged-1");
+    for (path, bytes) in before {
+        let name = path.file_name().expect("it has a name");
+        if name != "lock" {
+            assert!(fs::read(aside.join(name)).expect("it is kept") == bytes, "{}", path.display());
+        }
+    }
+    // From now on it is as good as the others: without it there would be no majority.
+    service.kill(other);
+    service.is_served();
+    for name in ["a", "b"] {
+        assert_eq!(service.show(name)["holders"].as_array().map(Vec::len), Some(1));
+        assert_ne!(service.conclave(&format!("lock {name} --try -- true")).code, 0, "it is held");
+    }
+    held.into_iter().for_each(Running::let_go);
+    assert_eq!(service.stop(damaged).code(), Some(0));
+    let mut again = service.serve(damaged);
+    again.arg("--repair");
+    let said = Running::start(again).end().ends(2);
+    assert!(said.err.contains("error: nothing to repair: "), "{}", said.err);
+}
+
 #[test]
 fn a_damaged_directory_is_left_alone() {
     let mut service = stopped();
@@ -95,8 +194,7 @@ fn a_damaged_directory_is_left_alone() {
 
     for path in [first, last, snapshot, &identity] {
         let length = sound[path].len();
-        // What was written last cannot be told from what a power cut tore.
-        let somewhere = if path == last { 40 } else { length / 3 };
+        let somewhere = if path == last { end_of(&sound[path]) - 1 } else { length / 3 };
         for at in [0, 9, 30, somewhere] {
             println!("{} with byte {at} changed", path.display());
             flip(path, at.min(length - 1));

@@ -35,7 +35,7 @@ impl Files {
     /// If another process has it, or it cannot be used.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         let failed = |error| StorageError::Io { place: path.display().to_string(), error };
-        fs::create_dir_all(path).map_err(failed)?;
+        make_directories(path).map_err(failed)?;
         let lock = take_lock(path)?;
         let directory = File::open(path).map_err(failed)?;
         let files = Self { path: path.to_owned(), directory, _lock: lock };
@@ -77,6 +77,38 @@ impl Files {
             }
         }
     }
+}
+
+/// Makes a directory and those above it, so that each survives a power cut. Returns those that were made.
+fn make_directories(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|path| !is_directory(path)).collect();
+    let mut made = Vec::new();
+    for path in missing.into_iter().rev() {
+        match fs::create_dir(path) {
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+            result => result?,
+        }
+        sync_directory(parent(path))?;
+        made.push(path.to_owned());
+    }
+    Ok(made)
+}
+
+/// The directory that is meant by an empty path is the current one.
+fn is_directory(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.is_dir()
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 fn take_lock(path: &Path) -> Result<File, StorageError> {
@@ -132,6 +164,19 @@ impl Disk for Files {
     fn remove<'a>(&'a self, name: &'a str) -> Work<'a, ()> {
         Box::pin(async move {
             fs::remove_file(self.path.join(name))?;
+            self.directory.sync_all()
+        })
+    }
+
+    fn set_aside<'a>(&'a self, name: &'a str, folder: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            let folder = self.path.join(folder);
+            make_directories(&folder)?;
+            if folder.join(name).try_exists()? {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(self.path.join(name), folder.join(name))?;
+            sync_directory(&folder)?;
             self.directory.sync_all()
         })
     }
@@ -201,6 +246,40 @@ mod tests {
         assert!(second.to_string().ends_with("is in use by another process"), "{second}");
         drop(first);
         Files::open(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn directories_are_made_from_the_top() {
+        let directory = tempfile::tempdir().unwrap();
+        let above = directory.path().join("one");
+        let path = above.join("two/three");
+        let made = make_directories(&path).unwrap();
+        assert_eq!(made, [above.clone(), above.join("two"), path.clone()]);
+        assert!(path.is_dir());
+        assert_eq!(make_directories(&path).unwrap(), [] as [PathBuf; 0]);
+        fs::write(path.join("file"), "content").unwrap();
+        assert!(make_directories(&path.join("file/below")).is_err());
+        assert_eq!(parent(Path::new("here")), Path::new("."));
+        assert!(is_directory(Path::new("")));
+    }
+
+    #[tokio::test]
+    async fn what_is_set_aside_is_kept_and_not_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files::open(directory.path()).unwrap();
+        for content in ["first", "second"] {
+            files.replace("log", content.as_bytes()).await.unwrap();
+            files.set_aside("log", content).await.unwrap();
+            assert!(files.read("log").await.is_err());
+        }
+        assert_eq!(files.read("first/log").await.unwrap(), b"first");
+        assert_eq!(files.read("second/log").await.unwrap(), b"second");
+        // Nothing that was kept is overwritten.
+        files.replace("log", b"third").await.unwrap();
+        let error = files.set_aside("log", "first").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(files.read("first/log").await.unwrap(), b"first");
+        assert_eq!(files.read("log").await.unwrap(), b"third");
     }
 
     #[tokio::test]

@@ -184,7 +184,10 @@ impl Image {
 
 impl Disk for MemoryDisk {
     fn list(&self) -> Work<'_, Vec<String>> {
-        Box::pin(async { Ok(self.alive()?.files.keys().cloned().collect()) })
+        Box::pin(async {
+            let store = self.alive()?;
+            Ok(store.files.keys().filter(|name| !name.contains('/')).cloned().collect())
+        })
     }
 
     fn read<'a>(&'a self, name: &'a str) -> Work<'a, Vec<u8>> {
@@ -213,6 +216,15 @@ impl Disk for MemoryDisk {
 
     fn remove<'a>(&'a self, name: &'a str) -> Work<'a, ()> {
         Box::pin(async move { self.alive()?.files.remove(name).map(drop).ok_or_else(absent) })
+    }
+
+    fn set_aside<'a>(&'a self, name: &'a str, folder: &'a str) -> Work<'a, ()> {
+        Box::pin(async move {
+            let mut store = self.alive()?;
+            let image = store.files.remove(name).ok_or_else(absent)?;
+            store.files.insert(format!("{folder}/{name}"), image);
+            Ok(())
+        })
     }
 
     fn place(&self, name: &str) -> String {

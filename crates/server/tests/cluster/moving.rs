@@ -149,3 +149,15 @@ async fn a_node_that_lost_its_log_but_not_its_name_is_refused() {
     assert!(matches!(start, Err(StartError::Storage(StorageError::Missing { .. }))));
     assert_eq!(disk.list().await.unwrap(), ["identity"], "nothing is changed");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_starts_again_on_a_full_disk() {
+    let mut cluster = Cluster::start(1, Compaction::default()).await;
+    let leader = cluster.leader().await;
+    cluster.propose(leader).await.unwrap();
+    cluster.kill(1, 0).await;
+    cluster.disks[&1].fault(|faults| faults.full = true);
+    cluster.revive(1).await;
+    let leader = cluster.leader().await;
+    cluster.propose(leader).await.unwrap();
+}

@@ -36,7 +36,7 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use conclave_wire::v1;
+pub use conclave_wire::{PROTOCOL, v1};
 pub use error::{Error, Failure};
 pub use guard::{Guard, Leadership};
 pub use reads::{Leader, Observed, Observer, Watcher};

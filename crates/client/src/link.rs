@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use conclave_wire::v1;
 use conclave_wire::v1::conclave_client::ConclaveClient;
+use conclave_wire::{PROTOCOL, protocol_mismatch, v1};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, Streaming};
@@ -60,10 +60,38 @@ impl Link {
             let welcome = first
                 .and_then(|message| message.welcome)
                 .ok_or_else(|| Status::unavailable(format!("{address} did not say who it is")))?;
+            understands(address, &welcome)?;
             Ok((Self { address: address.to_owned(), out, events }, welcome))
         };
         tokio::time::timeout(limit, connecting)
             .await
             .unwrap_or_else(|_| Err(Status::unavailable(format!("{address} does not answer"))))
+    }
+}
+
+/// Makes sure that a node speaks our version of the protocol.
+fn understands(address: &str, welcome: &v1::Welcome) -> Result<(), Status> {
+    match protocol_mismatch(PROTOCOL, welcome.protocol) {
+        Some(why) => Err(Status::failed_precondition(format!("{address}: {why}"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_of_another_version_is_not_spoken_to() {
+        let welcome = |protocol| v1::Welcome { node: 1, leader: 1, leader_address: String::new(), protocol };
+        understands("here:1", &welcome(PROTOCOL)).unwrap();
+        // The first version said nothing about it.
+        let refused = understands("here:1", &welcome(0)).unwrap_err();
+        assert_eq!(
+            refused.message(),
+            "here:1: the client speaks version 2 of the protocol and the node version 1: use the same version of \
+             conclave on both sides"
+        );
+        understands("here:1", &welcome(PROTOCOL + 1)).unwrap_err();
     }
 }

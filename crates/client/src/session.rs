@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use conclave_wire::PROTOCOL;
 use conclave_wire::v1;
 use conclave_wire::v1::command::Act;
 use conclave_wire::v1::reply::Reply;
@@ -249,6 +250,7 @@ impl Session {
             owner: Some(options.owner),
             ends_with_connection: options.ends_with_connection,
             life: random()?,
+            protocol: PROTOCOL,
         };
         let (to, answer) = oneshot::channel();
         let session = Self { handle: Arc::new(Handle(Arc::clone(&shared))) };

@@ -18,7 +18,7 @@ use std::time::Duration;
 use conclave_service::Command;
 use conclave_wire::v1::conclave_client::ConclaveClient;
 use conclave_wire::v1::conclave_server::Conclave;
-use conclave_wire::{Connector, v1};
+use conclave_wire::{Connector, PROTOCOL, v1};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
@@ -100,7 +100,7 @@ impl Front {
 
     fn welcome(&self) -> v1::Welcome {
         let leader_address = self.members.get(&self.id).cloned().unwrap_or_default();
-        v1::Welcome { node: self.id, leader: self.id, leader_address }
+        v1::Welcome { node: self.id, leader: self.id, leader_address, protocol: PROTOCOL }
     }
 
     /// Passes a client's stream on to the leader and what it says back.

@@ -39,14 +39,17 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
+use crate::disk::FORMAT;
 use crate::raft::{LogId, Node, Snapshot, SnapshotMeta, Types, Vote, encode_append, put, weight, whole};
 
 /// How large a message between nodes may be.
 pub(crate) const MESSAGE_BYTES: usize = 64 << 20;
 /// Under which key a request says for whom it is meant.
 pub(crate) const ADDRESSEE: &str = "conclave-to";
+/// Under which key a request says in which format its sender keeps and sends what it has.
+pub(crate) const FORMAT_KEY: &str = "conclave-format";
 /// A snapshot travels in pieces of this size.
 const PIECE: usize = 1 << 20;
 /// How fast a snapshot must travel at least, in bytes per second, beyond the time it takes to be installed.
@@ -69,9 +72,10 @@ pub(crate) struct SnapshotHead {
     pub(crate) checksum: u32,
 }
 
-/// How a request names a node of a cluster, so that no other takes it for its own.
+/// How a request names a node of a cluster, so that no other takes it for its own. Nodes of the first format know nothing
+/// of formats: they refuse this name.
 pub(crate) fn addressee(members: &BTreeMap<u64, String>, node: u64) -> String {
-    let mut text = String::new();
+    let mut text = format!("format {FORMAT} ");
     for (id, address) in members {
         text.push_str(&format!("{id}={address} "));
     }
@@ -115,6 +119,7 @@ impl Peers {
             transport: Arc::clone(&self.transport),
             patience: self.patience,
             open: Mutex::new(None),
+            refusal: Mutex::default(),
         }
     }
 
@@ -149,6 +154,8 @@ struct Link {
     patience: Duration,
     /// The connection, and since when.
     open: Mutex<Option<(Channel, Instant)>>,
+    /// Why the node said last that it has nothing to do with this one.
+    refusal: Mutex<String>,
 }
 
 impl Link {
@@ -181,7 +188,20 @@ impl Link {
         if let Ok(addressee) = AsciiMetadataValue::try_from(&self.addressee) {
             request.metadata_mut().insert(ADDRESSEE, addressee);
         }
+        request.metadata_mut().insert(FORMAT_KEY, FORMAT.into());
         request
+    }
+
+    /// A node of another version, or of another cluster, goes on refusing: that is for people to mend, who are told once.
+    fn refused(&self, status: &Status) -> RpcError {
+        if status.code() == Code::FailedPrecondition {
+            let mut told = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+            if *told != status.message() {
+                status.message().clone_into(&mut told);
+                tracing::error!(address = self.address, why = status.message(), "a node refuses this one");
+            }
+        }
+        Unreachable::from_string(format!("{:?}: {}", status.code(), status.message())).into()
     }
 }
 
@@ -237,17 +257,13 @@ impl Peer {
         let answer = timeout(limit, call(client, request)).await;
         let answer = answer.map_err(|_| self.late(action, limit))?;
         asking.answered = true;
-        let frame = answer.map_err(|status| refused(&status))?.into_inner();
+        let frame = answer.map_err(|status| self.link.refused(&status))?.into_inner();
         whole(&frame.payload).map_err(|error| unclear(&error))
     }
 
     fn late(&self, action: RPCTypes, timeout: Duration) -> RpcError {
         Timeout { action, id: self.me, target: self.target, timeout }.into()
     }
-}
-
-fn refused(status: &Status) -> RpcError {
-    Unreachable::from_string(format!("{:?}: {}", status.code(), status.message())).into()
 }
 
 fn unclear(error: &io::Error) -> RpcError {
@@ -311,7 +327,7 @@ impl NetSnapshot<Types> for Peer {
             closed = cancel => Err(closed.into()),
             answer = timeout(limit, client.snapshot(request)) => {
                 let answer = answer.map_err(|_| self.late(RPCTypes::InstallSnapshot, limit))?;
-                let frame = answer.map_err(|status| refused(&status))?.into_inner();
+                let frame = answer.map_err(|status| self.link.refused(&status))?.into_inner();
                 Ok(whole(&frame.payload).map_err(|error| unclear(&error))?)
             }
         }
@@ -355,7 +371,7 @@ impl NetStreamAppend<Types> for Peer {
                 Err(status) => {
                     // The library takes its pause while it makes the next request, and none was taken from it here.
                     sleep(PAUSE).await;
-                    return Err(refused(&status));
+                    return Err(self.link.refused(&status));
                 }
             };
             let open = Answers { peer: self, answers, flight };
@@ -453,7 +469,7 @@ impl<'s> Answers<'s> {
                 }
             }
             Ok(None) => None,
-            Err(status) => Some((Err(refused(&status)), None)),
+            Err(status) => Some((Err(self.peer.link.refused(&status)), None)),
         }
     }
 }

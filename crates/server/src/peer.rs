@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::birth::{Gate, past};
-use crate::network::{ADDRESSEE, SnapshotHead};
+use crate::disk::FORMAT;
+use crate::network::{ADDRESSEE, FORMAT_KEY, SnapshotHead};
 use crate::raft::{Raft, Snapshot, Types, decode_append, put, whole};
 
 /// No state is as large as this: whoever announces one is mistaken.
@@ -33,6 +34,7 @@ type Answers = Pin<Box<dyn Stream<Item = Result<Frame, Status>> + Send>>;
 
 impl PeerService {
     fn is_meant<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        has_our_format(request)?;
         let named = request.metadata().get(ADDRESSEE).and_then(|value| value.to_str().ok());
         if named == Some(self.addressee.as_str()) {
             return Ok(());
@@ -68,6 +70,19 @@ impl PeerService {
         }
         Err(Status::invalid_argument("a snapshot that contradicts what was decided"))
     }
+}
+
+/// Entries and snapshots of another format would be misread. The first one did not say so.
+fn has_our_format<T>(request: &Request<T>) -> Result<(), Status> {
+    let said = request.metadata().get(FORMAT_KEY).map_or(Some("1"), |said| said.to_str().ok());
+    if said == Some(FORMAT.to_string().as_str()) {
+        return Ok(());
+    }
+    let said = said.unwrap_or("unknown");
+    Err(Status::failed_precondition(format!(
+        "this node has format {FORMAT}, and the one that asks has format {said}: run the same version of conclave on \
+         all nodes"
+    )))
 }
 
 fn answer(value: &impl Serialize) -> Result<Frame, Status> {
@@ -165,4 +180,30 @@ async fn state(frames: &mut Streaming<Frame>, head: &SnapshotHead) -> Result<Byt
         return Err(Status::data_loss("the snapshot did not arrive whole"));
     }
     Ok(state.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(format: Option<&'static str>) -> Option<String> {
+        let mut request = Request::new(());
+        if let Some(format) = format {
+            request.metadata_mut().insert(FORMAT_KEY, format.parse().unwrap());
+        }
+        has_our_format(&request).err().map(|status| status.message().to_owned())
+    }
+
+    #[test]
+    fn nodes_of_another_format_are_refused() {
+        assert_eq!(refusal(Some("2")), None);
+        let sentence = |said: &str| {
+            Some(format!(
+                "this node has format 2, and the one that asks has format {said}: run the same version of conclave on all nodes"
+            ))
+        };
+        assert_eq!(refusal(None), sentence("1"));
+        assert_eq!(refusal(Some("3")), sentence("3"));
+        assert_eq!(refusal(Some("")), sentence(""));
+    }
 }

@@ -19,9 +19,42 @@ pub mod peer {
     tonic::include_proto!("conclave.peer.v1");
 }
 
+/// The version of the protocol of clients. To be raised whenever a message changes its meaning; new fields and calls that
+/// others may ignore do not count.
+pub const PROTOCOL: u32 = 2;
+
+/// Says that two ends speak different versions of the protocol of clients, and what to do; nothing if they do not. The
+/// first version did not say so, which reads as zero.
+#[must_use]
+pub fn protocol_mismatch(client: u32, node: u32) -> Option<String> {
+    let [client, node] = [client, node].map(|version| version.max(1));
+    (client != node).then(|| {
+        format!(
+            "the client speaks version {client} of the protocol and the node version {node}: use the same version of \
+             conclave on both sides"
+        )
+    })
+}
+
 /// How a node ends a stream when it sends its clients to another node: their sessions live on, also those that end with
 /// their connection. A stream that ends in any other way was broken, and those may be over.
 pub const SENT_AWAY: tonic::Code = tonic::Code::Aborted;
 
 /// Both protocols, described for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_must_be_the_same() {
+        assert_eq!(protocol_mismatch(PROTOCOL, PROTOCOL), None);
+        for (client, node, said) in
+            [(0, PROTOCOL, "version 1 of"), (PROTOCOL, 0, "node version 1:"), (3, 2, "version 3 of")]
+        {
+            let sentence = protocol_mismatch(client, node).expect("they differ");
+            assert!(sentence.contains(said), "{sentence}");
+        }
+    }
+}

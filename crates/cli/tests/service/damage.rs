@@ -131,8 +131,7 @@ fn an_acknowledged_grant_is_not_forgotten_for_one_bit() {
     service.is_served();
     assert_eq!(service.show("a")["holders"].as_array().map(Vec::len), Some(1));
     assert_ne!(service.conclave("lock a --try -- true").code, 0, "it is held");
-    service.conclave("release a").ends(0);
-    drop(holder);
+    holder.let_go();
     let again = service.shell("lock a --wait 20s", "echo $CONCLAVE_TOKEN").ends(0);
     let number = |text: &str| text.trim().parse::<u64>().expect("a token is a number");
     assert!(number(&again.out) > number(&token), "{} after {token}", again.out);
@@ -249,4 +248,21 @@ fn the_directory_of_another_node_is_left_alone() {
     fs::write(no_directory.data(1), "a letter to somebody").expect("there is room");
     ran(&mut no_directory.serve(1)).refused("node-1");
     assert_eq!(fs::read(no_directory.data(1)).expect("it is there"), b"a letter to somebody");
+}
+
+#[test]
+fn nodes_that_do_not_belong_together_say_so_once() {
+    let mut service = Service::absent(3);
+    let mut two = Command::new(BINARY);
+    let members: Vec<String> = [1, 2].map(|id| format!("{id}={}", service.address(id))).into();
+    two.args(["serve", "--id", "2", "--cluster", &members.join(","), "--data"]).arg(service.data(2));
+    service.run(1);
+    service.run_by(2, two);
+    let said = |id| service.log(id).matches("a node refuses this one").count();
+    until("both say so", || said(1) > 0 && said(2) > 0);
+    // They ask each other again all the time, which nobody wants to read.
+    let elsewhere = Service::one();
+    drop(elsewhere);
+    assert_eq!((said(1), said(2)), (1, 1));
+    assert!(service.log(1).contains("the nodes were given different lists of members"));
 }

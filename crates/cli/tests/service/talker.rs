@@ -1,10 +1,10 @@
 //! The wire without the client library: whatever is said is said as it is.
 
-use conclave_client::v1;
 use conclave_client::v1::command::Act;
 use conclave_client::v1::conclave_client::ConclaveClient;
 use conclave_client::v1::failed::Code;
 use conclave_client::v1::reply::Reply;
+use conclave_client::{PROTOCOL, v1};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -107,7 +107,7 @@ pub fn answer(event: v1::Event) -> Option<((u64, u64), Reply)> {
 
 /// A session that goes with its connection.
 pub fn open(ttl_ms: u32) -> Act {
-    Act::Open(v1::Open { ttl_ms, owner: None, ends_with_connection: true, life: 1 })
+    Act::Open(v1::Open { ttl_ms, owner: None, ends_with_connection: true, life: 1, protocol: PROTOCOL })
 }
 
 /// A lock, without waiting.

@@ -7,7 +7,7 @@ use conclave_service::{
     Patience, Purpose, Reply, RequestId, SessionId, SessionView, Standing, Summary, Token, Told, Wait,
     WaiterView, Want,
 };
-use conclave_wire::v1;
+use conclave_wire::{PROTOCOL, protocol_mismatch, v1};
 
 /// A command that makes no sense on the wire already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +21,9 @@ pub enum Nonsense {
     /// Requests are numbered from 1.
     #[error("0 is not the number of a request")]
     Request,
+    /// The client speaks another version of the protocol.
+    #[error("{}", protocol_mismatch(*.0, PROTOCOL).unwrap_or_default())]
+    Protocol(u32),
 }
 
 /// The command that was meant.
@@ -30,6 +33,11 @@ pub fn command(command: v1::Command) -> Result<Command, Nonsense> {
     }
     if command.request == 0 {
         return Err(Nonsense::Request);
+    }
+    if let Some(v1::command::Act::Open(open)) = &command.act
+        && protocol_mismatch(open.protocol, PROTOCOL).is_some()
+    {
+        return Err(Nonsense::Protocol(open.protocol));
     }
     Ok(Command {
         session: SessionId(command.session),

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use conclave_server::consensus::{Compaction, Consensus, Kept, Refused, Stale, StartError};
 use conclave_server::disk::{Disk, Files, StorageError};
+use conclave_wire::peer::Frame;
+use conclave_wire::peer::peer_client::PeerClient;
 use tokio::time::Instant;
+use tonic::{Code, Request};
 
 use crate::harness::{Cluster, Heard, eventually, small};
 
@@ -160,4 +163,28 @@ async fn a_node_starts_again_on_a_full_disk() {
     cluster.revive(1).await;
     let leader = cluster.leader().await;
     cluster.propose(leader).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_another_format_is_told_so() {
+    let cluster = Cluster::start(3, Compaction::default()).await;
+    let leader = cluster.leader().await;
+    let mut node = PeerClient::connect(format!("http://{}", cluster.members[&leader.id])).await.unwrap();
+    for (said, format) in [(None, "1"), (Some("3"), "3")] {
+        for call in 0..3 {
+            let mut request = Request::new(Frame::default());
+            if let Some(said) = said {
+                request.metadata_mut().insert("conclave-format", said.parse().unwrap());
+            }
+            let answer = match call {
+                0 => node.past(request).await.map(drop),
+                1 => node.vote(request).await.map(drop),
+                _ => node.append(request.map(tokio_stream::once)).await.map(drop),
+            };
+            let status = answer.unwrap_err();
+            assert_eq!(status.code(), Code::FailedPrecondition);
+            let due = format!("this node has format 2, and the one that asks has format {format}");
+            assert!(status.message().starts_with(&due), "{status}");
+        }
+    }
 }

@@ -109,3 +109,37 @@ async fn read(disk: &dyn Disk) -> Result<Option<Noted>, StorageError> {
     }
     whole(rest).map(Some).map_err(|error| damaged(&error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+
+    async fn of(disk: &MemoryDisk) -> Result<Identity, StorageError> {
+        Identity::check(Arc::new(disk.clone()), 1, BTreeMap::from([(1, "here:1".to_owned())])).await
+    }
+
+    #[tokio::test]
+    async fn another_format_is_not_guessed_at_and_any_changed_byte_is_damage() {
+        let disk = MemoryDisk::default();
+        of(&disk).await.unwrap().note(Stage::Settled).await.unwrap();
+        assert_eq!(of(&disk).await.unwrap().stage, Stage::Settled);
+        let good = disk.read(NAME).await.unwrap();
+        for version in [1, FORMAT + 1] {
+            let mut other = good.clone();
+            other[4..HEAD].copy_from_slice(&version.to_le_bytes());
+            let sum = crc32c::crc32c(&other[4..]);
+            other[..4].copy_from_slice(&sum.to_le_bytes());
+            disk.replace(NAME, &other).await.unwrap();
+            let error = of(&disk).await.err().unwrap();
+            assert!(matches!(error, StorageError::Version { found, .. } if found == version), "{error}");
+        }
+        for place in 0..good.len() {
+            let mut bad = good.clone();
+            bad[place] ^= 2;
+            disk.replace(NAME, &bad).await.unwrap();
+            let error = of(&disk).await.err().unwrap();
+            assert!(matches!(error, StorageError::Damaged { .. }), "byte {place}: {error}");
+        }
+    }
+}

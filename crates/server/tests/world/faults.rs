@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use conclave_server::disk::MemoryDisk;
 use conclave_server::server::Server;
 use serde::{Deserialize, Serialize};
 use turmoil::Sim;
@@ -17,7 +18,7 @@ const INJECTED: &[&str] = &["injected failure", "no storage space"];
 /// One thing that goes wrong for a while.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
-    /// The process of a node is killed.
+    /// The process of a node is killed. What it wrote and did not sync can still be read.
     Kill(u64),
     /// A node is asked to stop.
     Leave(u64),
@@ -161,7 +162,7 @@ impl Troubles {
         stage.note("world", format!("begins: {trouble:?}"));
         self.count(trouble);
         match trouble {
-            Trouble::Kill(node) => self.crash(sim, stage.node(node)),
+            Trouble::Kill(node) => self.crash(sim, stage.node(node), MemoryDisk::restart),
             Trouble::Leave(node) => stage.node(node).leave.notify_one(),
             Trouble::PowerCut(node) => self.cut_power(sim, stage, node),
             Trouble::Blackout => (1..=3).for_each(|node| self.cut_power(sim, stage, node)),
@@ -234,7 +235,7 @@ impl Troubles {
                 if why != LEFT && !INJECTED.iter().any(|text| why.contains(text)) {
                     stage.blame(node, &why);
                 }
-                self.crash(sim, node);
+                self.crash(sim, node, MemoryDisk::restart);
             }
             let is_settled = |server: &Rc<Server>| server.consensus().status().settled;
             if node.is_robbed.get() && node.server.borrow().as_ref().is_some_and(is_settled) {
@@ -271,17 +272,19 @@ impl Troubles {
     fn cut_power(&mut self, sim: &mut Sim<'_>, stage: &Stage, node: u64) {
         // Its peers are not told that their connections are gone.
         stage.disconnect(sim, node);
-        self.crash(sim, stage.node(node));
+        let seed = self.dice.any();
+        self.crash(sim, stage.node(node), |disk| disk.crash(seed));
     }
 
-    fn crash(&mut self, sim: &mut Sim<'_>, node: &Rc<Node>) {
+    /// Ends the process of a node, and whatever that does to its disk.
+    fn crash(&mut self, sim: &mut Sim<'_>, node: &Rc<Node>, end: impl FnOnce(&MemoryDisk) -> MemoryDisk) {
         if !node.is_up.replace(false) {
             return;
         }
         node.server.borrow_mut().take();
         sim.crash(node.name.clone());
         node.stopped.borrow_mut().take();
-        let disk = node.disk.borrow().crash(self.dice.any());
+        let disk = end(&node.disk.borrow());
         *node.disk.borrow_mut() = disk;
     }
 

@@ -44,6 +44,8 @@ impl Files {
                 fs::remove_file(path.join(name)).map_err(failed)?;
             }
         }
+        // A process that was killed can have put a file in its place, and not have made sure that it stays there.
+        files.directory.sync_all().map_err(failed)?;
         Ok(files)
     }
 

@@ -13,17 +13,19 @@ use bytes::Bytes;
 use conclave_wire::Connector;
 use conclave_wire::peer::peer_server::PeerServer;
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::errors::{Fatal, ForwardToLeader, LinearizableReadError, RaftError};
+use openraft::errors::Fatal;
 use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
 use openraft::type_config::alias::OneshotReceiverOf;
-use openraft::{Config, Instant, ReadPolicy, SnapshotPolicy};
+use openraft::{Config, SnapshotPolicy};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use crate::barrier::Barrier;
 use crate::birth::{Gate, Newborn};
 use crate::disk::{Disk, StorageError};
+use crate::handover::Handover;
 use crate::identity::{Identity, Stage};
 use crate::log::{Closed, Log, LogReader, SEGMENT_BYTES};
 use crate::machine::{Machine, Shared, Sink};
@@ -32,6 +34,9 @@ pub use crate::peer::PeerService;
 use crate::raft::{LeaderId, LogId, Payload, Raft, Types};
 use crate::repair;
 pub use errors::{Kept, Refused, Stale, StartError};
+
+/// How long a node that was elected waits before it asks again whether the others follow it.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a node needs.
 pub struct Options {
@@ -160,9 +165,10 @@ impl Future for Proposal {
 pub struct Consensus {
     id: u64,
     members: BTreeMap<u64, String>,
-    timing: Timing,
     raft: Raft,
     gate: Arc<Gate>,
+    barrier: Arc<Barrier>,
+    handover: Handover,
     state: Shared,
     leader: watch::Receiver<Option<Leader>>,
     closed: Mutex<Option<Closed>>,
@@ -189,27 +195,31 @@ impl Consensus {
         let machine = Machine::open(Arc::clone(&disk), sink).await?;
         let (log, closed) = Log::open(id, Arc::clone(&disk), compaction.segment_bytes, may_be_new).await?;
         is_whole(&disk, &identity, (log.is_pristine(), log.purged()), machine.applied())?;
-        let identity = claim(&disk, identity, &log).await?;
+        let identity = claim(&disk, identity).await?;
         let settled = identity.stage == Stage::Settled;
         // A node that is not settled must not stand for election.
         let config = Arc::new(Config { enable_elect: settled, ..config });
         let reader = log.reader();
         let state = machine.shared();
         let peers = || Peers::new(id, &members, Arc::clone(&transport), timing.election_max);
-        let raft = Raft::new(id, config, peers(), log, machine).await.map_err(StartError::Unusable)?;
-
         let gate = Arc::new(Gate::new(settled, life));
+        let network = peers().behind(Arc::clone(&gate));
+        let raft = Raft::new(id, config, network, log, machine).await.map_err(StartError::Unusable)?;
+
         let mut tasks = JoinSet::new();
         if !settled {
             let (raft, gate) = (raft.clone(), Arc::clone(&gate));
             let newborn = Newborn { raft, gate, identity, peers: peers(), patience: timing.election_max };
             tasks.spawn(newborn.settle());
         }
+        let barrier = Arc::new(Barrier::new(raft.clone(), &peers(), timing.election_max, &mut tasks));
         let (announce, leader) = watch::channel(None);
-        tasks.spawn(announce_leader(raft.clone(), announce));
+        tasks.spawn(announce_leader(raft.clone(), Arc::clone(&barrier), announce));
         tasks.spawn(compact(raft.clone(), reader, compaction.bytes));
         let (closed, tasks) = (Mutex::new(Some(closed)), Mutex::new(tasks));
-        Ok(Self { id, members, timing, raft, gate, state, leader, closed, tasks })
+        let handover =
+            Handover { id, raft: raft.clone(), leader: leader.clone(), timing, under_way: Arc::default() };
+        Ok(Self { id, members, raft, gate, barrier, handover, state, leader, closed, tasks })
     }
 
     /// Proposes a batch, encoded, as the leader of a term. Returns as soon as its place behind the batches proposed
@@ -242,18 +252,7 @@ impl Consensus {
     /// # Errors
     /// If this node does not lead, or cannot make sure that it still does.
     pub async fn read_barrier(&self) -> Result<(), Stale> {
-        let fresh = self.raft.ensure_linearizable(ReadPolicy::ReadIndex);
-        match timeout(self.timing.election_max * 2, fresh).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(RaftError::Fatal(fatal))) => Err(Stale::Stopped(fatal.to_string())),
-            Ok(Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(forward)))) => {
-                let ForwardToLeader { leader_id, .. } = forward;
-                Err(Stale::NotLeader(leader_id))
-            }
-            Ok(Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(_)))) | Err(_) => {
-                Err(Stale::NoMajority)
-            }
-        }
+        self.barrier.pass().await
     }
 
     /// What answers the other nodes.
@@ -262,6 +261,7 @@ impl Consensus {
         let service = PeerService {
             raft: self.raft.clone(),
             gate: Arc::clone(&self.gate),
+            handover: self.handover.clone(),
             addressee: addressee(&self.members, self.id),
         };
         PeerServer::new(service)
@@ -306,28 +306,7 @@ impl Consensus {
     /// # Errors
     /// If this node does not lead, or no other takes over. Then it goes on leading.
     pub async fn hand_over(&self) -> Result<u64, Kept> {
-        let heir = self.heir()?;
-        let mut leader = self.leader();
-        let trigger = self.raft.trigger().transfer_leader(heir).await;
-        trigger.map_err(|fatal| Kept::Stopped(fatal.to_string()))?;
-        let changed = leader.wait_for(|leader| leader.is_some_and(|leader| !leader.is_me));
-        match timeout(self.timing.election_max * 2, changed).await {
-            Ok(Ok(leader)) => Ok(leader.map_or(heir, |leader| leader.id)),
-            Ok(Err(_)) => Err(Kept::Stopped("it was shut down".to_owned())),
-            Err(_) => Err(Kept::Late(heir)),
-        }
-    }
-
-    fn heir(&self) -> Result<u64, Kept> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let Some(replication) = &metrics.replication else { return Err(Kept::NotLeader) };
-        let answered = |id: &u64| {
-            let heartbeat = metrics.heartbeat.as_ref().and_then(|heard| heard.get(id).cloned().flatten());
-            heartbeat.is_some_and(|at| at.elapsed() < self.timing.election_max)
-        };
-        let others = replication.iter().filter(|&(id, _)| *id != self.id && answered(id));
-        others.max_by_key(|&(_, matched)| *matched).map(|(&id, _)| id).ok_or(Kept::Nobody)
+        self.handover.to_any(|_| true).await
     }
 
     /// Makes a snapshot now.
@@ -368,11 +347,11 @@ pub(crate) fn is_whole(
 }
 
 /// Makes the disk say whose it is.
-async fn claim(disk: &Arc<dyn Disk>, mut identity: Identity, log: &Log) -> Result<Identity, StorageError> {
+async fn claim(disk: &Arc<dyn Disk>, mut identity: Identity) -> Result<Identity, StorageError> {
     let before = identity.stage;
-    // A node that crashed while it began had not forgotten anything then, and has not now.
+    // A node that crashed while it began had not promised anything, and asks once more.
     if identity.stage == Stage::Forming {
-        identity.stage = if log.is_pristine() { Stage::New } else { Stage::Settled };
+        identity.stage = Stage::New;
     }
     // A node with a full disk must be able to start.
     if identity.is_noted && identity.stage == before {
@@ -393,8 +372,6 @@ fn config(timing: Timing, compaction: Compaction) -> Config {
         enable_pre_vote: Some(true),
         // The state is in memory, so that a leader that starts again has first to learn what was decided.
         enable_leader_restore: Some(false),
-        // A node that lost its disk comes back with less than it had; see `birth`.
-        allow_log_reversion: Some(true),
         broadcast_submitted_on_append: Some(true),
         snapshot_policy: SnapshotPolicy::LogsSinceLast(compaction.entries),
         max_in_snapshot_log_to_keep: compaction.keep,
@@ -406,7 +383,7 @@ fn config(timing: Timing, compaction: Compaction) -> Config {
 
 /// Says who leads. This node does so only once its state is complete and others follow: before that it could neither
 /// answer nor accept anything.
-async fn announce_leader(raft: Raft, announce: watch::Sender<Option<Leader>>) {
+async fn announce_leader(raft: Raft, barrier: Arc<Barrier>, announce: watch::Sender<Option<Leader>>) {
     let mut metrics = raft.server_metrics();
     let me = *raft.node_id();
     let say = |leader| announce.send_if_modified(|known| std::mem::replace(known, leader) != leader);
@@ -422,11 +399,12 @@ async fn announce_leader(raft: Raft, announce: watch::Sender<Option<Leader>>) {
         let changed = tokio::select! {
             biased;
             changed = metrics.changed() => changed,
-            fresh = raft.ensure_linearizable(ReadPolicy::ReadIndex), if !is_ready => {
-                match fresh {
-                    Ok(_) => say(leader),
-                    Err(_) => continue,
-                };
+            fresh = barrier.pass(), if !is_ready => {
+                if fresh.is_err() {
+                    sleep(PAUSE).await;
+                    continue;
+                }
+                say(leader);
                 metrics.changed().await
             }
         };

@@ -1,9 +1,11 @@
 //! A node of the replicated lock and leader service.
 
+mod barrier;
 mod birth;
 pub mod consensus;
 pub mod disk;
 mod front;
+mod handover;
 mod identity;
 pub mod log;
 pub mod machine;
@@ -13,6 +15,8 @@ pub mod mutant;
 mod mutant;
 mod network;
 mod peer;
+#[cfg(test)]
+mod puppet;
 pub mod raft;
 pub mod repair;
 pub mod server;

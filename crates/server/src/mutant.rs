@@ -10,6 +10,10 @@ pub enum Mutant {
     AnswersEarly,
     /// A new leader takes its own clock for service time, instead of going on where the last leader stopped.
     OwnClock,
+    /// A node that lost its disk trusts the answers of a majority, and does not wait for those of all.
+    FloorOfMajority,
+    /// A read trusts acknowledgements of log entries, as the consensus library does.
+    TrustsAcknowledgements,
     /// It does not remember which requests it has seen.
     #[cfg(feature = "mutants")]
     ForgetsRequests,
@@ -26,10 +30,48 @@ pub fn choose(mutant: Mutant) {
 
 #[cfg(feature = "mutants")]
 pub(crate) fn is(mutant: Mutant) -> bool {
+    #[cfg(test)]
+    tests::choose_by_environment();
     CHOSEN.get() == Some(&mutant)
 }
 
 #[cfg(not(feature = "mutants"))]
 pub(crate) const fn is(_: Mutant) -> bool {
     false
+}
+
+/// Unit tests that must fail with a mutant. Each runs again in a process of its own, since a mutant is a matter of a whole
+/// process.
+#[cfg(all(test, feature = "mutants"))]
+pub(crate) mod tests {
+    use std::process::Command;
+    use std::sync::Once;
+
+    use super::{Mutant, choose};
+
+    const CHOSEN: &str = "CONCLAVE_UNIT_MUTANT";
+    const ALL: &[Mutant] = &[Mutant::FloorOfMajority, Mutant::TrustsAcknowledgements];
+
+    pub(super) fn choose_by_environment() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            let named = std::env::var(CHOSEN).ok();
+            let mutant = named.and_then(|name| ALL.iter().find(|mutant| format!("{mutant:?}") == name));
+            if let Some(mutant) = mutant {
+                choose(*mutant);
+            }
+        });
+    }
+
+    /// Makes sure that a test of this binary fails with a mutant, and says this.
+    pub(crate) fn assert_caught(test: &str, mutant: Mutant, says: &str) {
+        assert!(ALL.contains(&mutant), "{mutant:?} can be chosen");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(CHOSEN, format!("{mutant:?}"));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("1 passed") || said.contains("1 failed"), "{test} is no test: {said}");
+        assert!(!output.status.success(), "{mutant:?} is not caught by {test}");
+        assert!(said.contains(says), "{mutant:?} is caught, but not because \"{says}\": {said}");
+    }
 }

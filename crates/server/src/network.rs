@@ -41,6 +41,7 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
+use crate::birth::Gate;
 use crate::disk::FORMAT;
 use crate::raft::{LogId, Node, Snapshot, SnapshotMeta, Types, Vote, encode_append, put, weight, whole};
 
@@ -61,7 +62,7 @@ const NEWS_CAN_WAIT: Duration = Duration::from_millis(5);
 /// Batches of more bytes come from many clients.
 const LARGE: u64 = 512;
 
-type RpcError = RPCError<Types>;
+pub(crate) type RpcError = RPCError<Types>;
 
 /// What a snapshot begins with on the wire.
 #[derive(Serialize, Deserialize)]
@@ -90,6 +91,8 @@ pub(crate) struct Peers {
     patience: Duration,
     /// One connection to each, for everything but snapshots.
     links: BTreeMap<u64, Arc<Link>>,
+    /// Whether this node may stand for election, if it asks for votes at all.
+    gate: Option<Arc<Gate>>,
 }
 
 impl Peers {
@@ -99,12 +102,18 @@ impl Peers {
         transport: Connector,
         patience: Duration,
     ) -> Self {
-        let mut peers = Self { me, members: members.clone(), transport, patience, links: BTreeMap::new() };
+        let links = BTreeMap::new();
+        let mut peers = Self { me, members: members.clone(), transport, patience, links, gate: None };
         for (&id, address) in members.iter().filter(|&(&id, _)| id != me) {
             let link = Arc::new(peers.link(id, address));
             peers.links.insert(id, link);
         }
         peers
+    }
+
+    /// For the consensus library: votes are asked for when the gate is open.
+    pub(crate) fn behind(self, gate: Arc<Gate>) -> Self {
+        Self { gate: Some(gate), ..self }
     }
 
     /// Everyone but this node.
@@ -124,7 +133,7 @@ impl Peers {
     }
 
     fn peer(&self, target: u64, link: Arc<Link>) -> Peer {
-        Peer { me: self.me, target, link }
+        Peer { me: self.me, target, link, gate: self.gate.clone() }
     }
 }
 
@@ -224,6 +233,7 @@ pub(crate) struct Peer {
     me: u64,
     target: u64,
     link: Arc<Link>,
+    gate: Option<Arc<Gate>>,
 }
 
 impl fmt::Debug for Peer {
@@ -261,6 +271,13 @@ impl Peer {
         whole(&frame.payload).map_err(|error| unclear(&error))
     }
 
+    fn may_stand(&self) -> Result<(), RpcError> {
+        match &self.gate {
+            Some(gate) if gate.may_stand() => Ok(()),
+            _ => Err(Unreachable::from_string("a node that is not settled asks for no votes").into()),
+        }
+    }
+
     fn late(&self, action: RPCTypes, timeout: Duration) -> RpcError {
         Timeout { action, id: self.me, target: self.target, timeout }.into()
     }
@@ -282,6 +299,7 @@ impl NetVote<Types> for Peer {
         rpc: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RpcError> {
+        self.may_stand()?;
         let call = |mut client: PeerClient<Channel>, request| async move { client.vote(request).await };
         self.ask(RPCTypes::Vote, &rpc, option.hard_ttl(), call).await
     }
@@ -291,6 +309,7 @@ impl NetVote<Types> for Peer {
         rpc: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RpcError> {
+        self.may_stand()?;
         let call = |mut client: PeerClient<Channel>, request| async move { client.pre_vote(request).await };
         self.ask(RPCTypes::Vote, &rpc, option.hard_ttl(), call).await
     }

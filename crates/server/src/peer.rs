@@ -13,8 +13,9 @@ use openraft::raft::AppendEntriesRequest;
 use serde::{Deserialize, Serialize};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::birth::{Gate, past};
+use crate::birth::{Gate, Question, past};
 use crate::disk::FORMAT;
+use crate::handover::Handover;
 use crate::network::{ADDRESSEE, FORMAT_KEY, SnapshotHead};
 use crate::raft::{Raft, Snapshot, Types, decode_append, put, whole};
 
@@ -26,6 +27,7 @@ const SNAPSHOT_BYTES: u64 = 4 << 30;
 pub struct PeerService {
     pub(crate) raft: Raft,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) handover: Handover,
     /// How requests to this node begin.
     pub(crate) addressee: String,
 }
@@ -159,8 +161,12 @@ impl Peer for PeerService {
     }
 
     async fn past(&self, request: Request<Frame>) -> Result<Response<Frame>, Status> {
-        self.is_meant(&request)?;
-        Ok(Response::new(answer(&past(&self.raft, &self.gate))?))
+        let question: Question = self.question(&request)?;
+        let past = past(&self.raft, &self.gate).await.map_err(stopped)?;
+        if let Some(plea) = question.plea.filter(|_| past.leads) {
+            tokio::spawn(self.handover.clone().grant(plea));
+        }
+        Ok(Response::new(answer(&past)?))
     }
 }
 

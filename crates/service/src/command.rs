@@ -68,7 +68,7 @@ impl From<&str> for Name {
 }
 
 /// One entry of the log: commands that became durable together, and the time at which they take effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     /// The service time, stamped by the leader that proposed it. What should end by then ends after the commands, so
     /// that a renewal in the same batch comes in time.

@@ -1,159 +1,200 @@
-//! A command that runs while something is held: in a process group of its own, so that nothing it started outlives the
-//! lock unseen.
+//! A command that runs while something is held, and ends with it.
+//!
+//! ```text
+//!   shell
+//!     └ runner    renews the lease, sends deadlines          process group of the job
+//!         └ keeper    ends everything below it in time       a process group of its own
+//!             └ command   and whatever it starts             process group of the job
+//! ```
+//!
+//! The command stays in the process group of the runner, as if the shell had started it: Ctrl-C and Ctrl-Z reach both,
+//! `fg` and `bg` continue both, a background job does not touch the terminal, and a pipeline is one job. The keeper is
+//! outside of it, and no signal of the job reaches it.
+//!
+//! Whenever the lease is renewed the runner tells the keeper, over a pipe, until when the command may run. When that time
+//! passes, or the pipe ends because the runner died, the keeper sends SIGTERM and then SIGKILL to everything below it,
+//! until nothing is left. So the command ends in time also if the runner is killed, stopped or blocked.
 
+mod boot;
+mod frames;
+mod keeper;
+mod signals;
+mod start;
+mod tree;
+
+use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{IsTerminal as _, stdin};
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::ExitStatus;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::unistd::{Pid, tcsetpgrp};
-use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::Signal;
+use nix::unistd::getpgrp;
+use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
+use tokio::net::unix::pipe;
 
-use crate::failure::Failure;
+pub use boot::Boot;
+pub use frames::{Deadlines, Event};
+use frames::{Order, take_frames};
+use keeper::Instructions;
+pub use signals::{Arrived, Mask, Signals};
+use tree::Reaped;
 
-/// The command cannot be run.
-const NOT_RUNNABLE: u8 = 126;
-/// There is no such command.
-const NO_COMMAND: u8 = 127;
+/// This program, even if it has been replaced meanwhile.
+const EXECUTABLE: &str = "/proc/self/exe";
+/// The hidden subcommand that keeps a command.
+const KEEP: &str = "__keep";
+/// The hidden subcommand that becomes a command.
+const START: &str = "__start";
+/// How long to try to end what a dead keeper left behind.
+const LAST_EFFORT: Duration = Duration::from_secs(2);
 
-/// The signals that are meant for the command.
-const FORWARDED: [(i32, Signal); 6] = [
-    (2, Signal::SIGINT),
-    (15, Signal::SIGTERM),
-    (1, Signal::SIGHUP),
-    (3, Signal::SIGQUIT),
-    (10, Signal::SIGUSR1),
-    (12, Signal::SIGUSR2),
-];
-
-/// The signals that arrive here, from the moment at which this is made: none of them ends this process any more.
-pub struct Signals(mpsc::UnboundedReceiver<Signal>);
-
-impl Signals {
-    /// Listens from now on.
-    pub fn listen() -> Result<Self, Failure> {
-        let (out, signals) = mpsc::unbounded_channel();
-        for (number, meant) in FORWARDED {
-            let mut arriving = signal(SignalKind::from_raw(number))
-                .map_err(|error| Failure::new(format!("signals cannot be heard: {error}")))?;
-            let out = out.clone();
-            tokio::spawn(async move {
-                while arriving.recv().await.is_some() {
-                    if out.send(meant).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        Ok(Self(signals))
+/// Runs a hidden subcommand, if this process was started as one.
+pub fn run_hidden() -> Option<ExitCode> {
+    let mut words = std::env::args_os().skip(1);
+    let subcommand = words.next()?;
+    let words: Vec<OsString> = words.collect();
+    if subcommand == KEEP {
+        return Some(keeper::run(&words));
     }
-
-    /// The next one.
-    pub async fn next(&mut self) -> Signal {
-        match self.0.recv().await {
-            Some(signal) => signal,
-            // The tasks that listen never end by themselves.
-            None => std::future::pending().await,
-        }
+    if subcommand == START {
+        let [keeper, blocked, command @ ..] = words.as_slice() else { return Some(ExitCode::FAILURE) };
+        let keeper = keeper.to_str()?.parse().ok()?;
+        let blocked = Mask(blocked.to_str()?.parse().ok()?);
+        return Some(start::run(keeper, blocked, command));
     }
+    None
 }
 
-/// A command that runs.
+/// The keeper ended before what it kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeeperDied;
+
+/// How a command is run.
+pub struct Plan<'a> {
+    /// The command and its arguments.
+    pub command: &'a [OsString],
+    /// Additions to its environment.
+    pub variables: &'a [(&'static str, String)],
+    /// What the runner has blocked, and the command must not.
+    pub blocked: Mask,
+    /// Until when it may run, for now.
+    pub deadlines: Deadlines,
+    /// Whether what it leaves behind when it ends is let go.
+    pub releases_on_exit: bool,
+    /// Whether it is a job of its own without a terminal, input and output.
+    pub is_detached: bool,
+}
+
+/// A command that runs, and everything it started.
 pub struct Group {
-    child: Child,
-    leader: Pid,
-    /// Whose turn it is on the terminal afterwards.
-    terminal: Option<Pid>,
+    keeper: Child,
+    orders: Option<io::PipeWriter>,
+    events: pipe::Receiver,
+    read: Vec<u8>,
+    told: VecDeque<Event>,
 }
 
 impl Group {
-    /// Starts a command with these additions to its environment.
-    ///
-    /// # Errors
-    /// With the exit code, as shells have it, when why it cannot be run has been said.
-    pub fn start(command: &[OsString], variables: &[(&str, String)]) -> Result<Self, u8> {
-        Self::spawn(command, variables).map_err(|error| {
-            let program = command.first().map(|program| program.display().to_string()).unwrap_or_default();
-            Failure::new(format!("'{program}' cannot be run: {error}")).print();
-            if error.kind() == std::io::ErrorKind::NotFound { NO_COMMAND } else { NOT_RUNNABLE }
-        })
-    }
-
-    fn spawn(command: &[OsString], variables: &[(&str, String)]) -> std::io::Result<Self> {
-        let [program, rest @ ..] = command else {
-            return Err(std::io::Error::new(std::io::ErrorKind::NotFound, "there is no command"));
+    /// Starts a command below a keeper.
+    pub fn start(plan: &Plan<'_>) -> io::Result<Self> {
+        // If the keeper dies, what it kept comes here.
+        set_child_subreaper(true)?;
+        let (orders_out, orders) = io::pipe()?;
+        let (events, events_in) = io::pipe()?;
+        fcntl_setfd(&orders_out, FdFlags::empty())?;
+        fcntl_setfd(&events_in, FdFlags::empty())?;
+        // A keeper that does not read is not waited for.
+        ioctl_fionbio(&orders, true)?;
+        let instructions = Instructions {
+            orders: orders_out.as_raw_fd(),
+            events: events_in.as_raw_fd(),
+            group: if plan.is_detached { 0 } else { getpgrp().as_raw() },
+            blocked: plan.blocked,
+            releases_on_exit: plan.releases_on_exit,
         };
-        let child = Command::new(program)
-            .args(rest)
-            .envs(variables.iter().map(|(key, value)| (*key, value.as_str())))
-            .process_group(0)
-            .spawn()?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
-        let mut group = Self { child, leader: Pid::from_raw(id), terminal: None };
-        group.take_terminal();
+        let mut command = Command::new(EXECUTABLE);
+        command.arg0("conclave").arg(KEEP).args(instructions.words()).args(plan.command).process_group(0);
+        command.envs(plan.variables.iter().map(|(key, value)| (key, value)));
+        if plan.is_detached {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        let keeper = command.spawn()?;
+        let events = pipe::Receiver::from_owned_fd(OwnedFd::from(events))?;
+        let mut group =
+            Self { keeper, orders: Some(orders), events, read: Vec::new(), told: VecDeque::new() };
+        group.set_deadlines(plan.deadlines);
         Ok(group)
     }
 
-    /// A group that is not in the foreground may not read from the terminal, and does not hear Ctrl-C.
-    fn take_terminal(&mut self) {
-        if !stdin().is_terminal() {
-            return;
+    /// Says until when the command may run.
+    pub fn set_deadlines(&mut self, deadlines: Deadlines) {
+        self.order(Order::Deadlines(deadlines));
+    }
+
+    /// Passes a signal on to the command and to what it started in the same process group. What the terminal sent, they
+    /// have already. At Ctrl-Z this process stops too, after it did what is to be done before, and the command goes on
+    /// when this process does.
+    pub fn hear(&mut self, arrived: Arrived, before_stop: impl FnOnce()) {
+        if !arrived.is_from_terminal {
+            self.order(Order::Forward(arrived.signal));
         }
-        self.terminal = Some(nix::unistd::getpgrp());
-        give_terminal(self.leader);
-        // It may have tried to read already, and been stopped for it.
-        self.tell(Signal::SIGCONT);
-    }
-
-    /// Waits for the end of the command.
-    pub async fn wait(&mut self) -> u8 {
-        self.child.wait().await.map_or(1, code)
-    }
-
-    /// Sends a signal to the command and everything it started.
-    pub fn tell(&self, signal: Signal) {
-        if self.leader.as_raw() > 0 {
-            // Whoever has ended already needs no signal.
-            let _ = killpg(self.leader, signal);
+        if arrived.signal == Signal::SIGTSTP {
+            before_stop();
+            Signals::stop_here();
+            self.order(Order::Forward(Signal::SIGCONT));
         }
     }
 
-    /// Ends the command: by a word, and at this time by force.
-    pub async fn end(&mut self, until: Instant) {
-        self.tell(Signal::SIGTERM);
-        // What it started may live on when it is gone itself.
-        let _ = tokio::time::timeout_at(until, self.wait()).await;
-        self.tell(Signal::SIGKILL);
-        self.wait().await;
+    fn order(&mut self, order: Order) {
+        // A keeper that is gone tells so by the end of its events. One that does not read goes by the deadlines it has,
+        // which are earlier.
+        let _ = self.orders.as_mut().map(|orders| orders.write(&order.encode()));
     }
-}
 
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(group) = self.terminal {
-            give_terminal(group);
+    /// Ends whatever still runs, and returns when it is over.
+    pub async fn close(mut self) {
+        drop(self.orders.take());
+        while self.next().await.is_ok() {}
+        // It closed its end by ending.
+        let _ = self.keeper.wait();
+    }
+
+    /// What happens next. It may be dropped and asked for again.
+    pub async fn next(&mut self) -> Result<Event, KeeperDied> {
+        let mut bytes = [0; 1_024];
+        loop {
+            if let Some(event) = self.told.pop_front() {
+                return Ok(event);
+            }
+            if self.events.readable().await.is_err() {
+                return Err(KeeperDied);
+            }
+            match self.events.try_read(&mut bytes) {
+                Ok(0) => return Err(KeeperDied),
+                Ok(count) => {
+                    self.read.extend(bytes.get(..count).unwrap_or_default());
+                    self.told.extend(take_frames(&mut self.read).into_iter().filter_map(Event::decode));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(KeeperDied),
+            }
         }
     }
 }
 
-/// Puts a process group in the foreground of the terminal, even from the background.
-fn give_terminal(group: Pid) {
-    let mut blocked = SigSet::empty();
-    blocked.add(Signal::SIGTTOU);
-    let is_blocked = blocked.thread_block().is_ok();
-    // A terminal that is gone belongs to nobody.
-    let _ = tcsetpgrp(stdin(), group);
-    if is_blocked {
-        let _ = blocked.thread_unblock();
+/// Kills whatever is below this process, without a keeper: what it kept has come here when it died.
+pub fn end_everything() {
+    let give_up = Instant::now() + LAST_EFFORT;
+    while Instant::now() < give_up {
+        tree::kill_found();
+        match tree::reap() {
+            Reaped::Ended(..) => {}
+            Reaped::Running => std::thread::sleep(Duration::from_millis(2)),
+            Reaped::Nobody => return,
+        }
     }
-}
-
-/// The exit code that stands for an end.
-fn code(status: ExitStatus) -> u8 {
-    let signalled = || status.signal().map_or(1, |signal| 128 + signal);
-    u8::try_from(status.code().unwrap_or_else(signalled)).unwrap_or(1)
 }

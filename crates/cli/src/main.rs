@@ -20,6 +20,9 @@ use args::{Command, Typed};
 use failure::{Failure, Verdict};
 
 fn main() -> ExitCode {
+    if let Some(code) = child::run_hidden() {
+        return code;
+    }
     let (command, typed) = match args::parse() {
         Ok(parsed) => parsed,
         Err(error) => return usage::explain(&error),

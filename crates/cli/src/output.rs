@@ -40,3 +40,12 @@ pub fn terminal_width() -> Option<usize> {
     let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(io::stdout())?;
     Some(usize::from(width).max(40))
 }
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -6,6 +6,7 @@ mod duration;
 mod hold;
 mod see;
 mod serve;
+mod voice;
 
 use conclave_client::{Client, Options};
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
+use crate::output::quoted;
 
 /// Says what is wrong, or shows the help that was asked for.
 pub fn explain(error: &clap::Error) -> ExitCode {
@@ -20,10 +21,30 @@ pub fn explain(error: &clap::Error) -> ExitCode {
             ExitCode::from(2)
         }
         _ => {
-            Failure::new(sentence(error)).hint(hint()).print();
+            let words: Vec<String> =
+                std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+            let sentence = separated(&words).unwrap_or_else(|| sentence(error));
+            Failure::new(sentence).hint(hint()).print();
             ExitCode::from(2)
         }
     }
+}
+
+/// What was probably meant by a command for `lock` or `elect` without the two dashes before it.
+fn separated(words: &[String]) -> Option<String> {
+    let is_runner = words.get(1).is_some_and(|word| word == "lock" || word == "elect");
+    if !is_runner || words.iter().any(|word| word == "--") {
+        return None;
+    }
+    let begins_command = |at: &usize| {
+        let (before, command) = words.split_at(*at);
+        let separated = [before, &["--".to_owned()], command].concat();
+        let is_word = command.first().is_some_and(|word| !word.starts_with('-'));
+        is_word && crate::args::command().try_get_matches_from(separated).is_ok()
+    };
+    let (before, command) = words.split_at((2..words.len()).find(begins_command)?);
+    let line = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    Some(format!("put -- before the command: conclave {} -- {}", line(before.get(1..)?), line(command)))
 }
 
 fn sentence(error: &clap::Error) -> String {
@@ -71,8 +92,9 @@ fn sentence(error: &clap::Error) -> String {
 
 /// The help of the command that was typed, if it was one.
 fn hint() -> String {
-    let typed = std::env::args().nth(1).unwrap_or_default();
-    let known = crate::args::command().find_subcommand(&typed).is_some();
+    let typed = std::env::args_os().nth(1).unwrap_or_default();
+    let typed = typed.to_string_lossy();
+    let known = crate::args::command().find_subcommand(typed.as_ref()).is_some();
     if known { format!("see 'conclave {typed} --help'") } else { "see 'conclave --help'".into() }
 }
 
@@ -102,5 +124,37 @@ fn words(error: &clap::Error, kind: ContextKind) -> Vec<String> {
         Some(ContextValue::String(word)) => vec![word.clone()],
         Some(ContextValue::Strings(words)) => words.clone(),
         _ => Vec::new(),
+    }
+}
+
+#[cfg(all(test, feature = "service"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgotten_dashes_are_put_where_the_command_begins() {
+        let suggested = |line: &[&str]| {
+            let words: Vec<String> = ["conclave"].iter().chain(line).map(|word| (*word).to_owned()).collect();
+            separated(&words)
+                .map(|sentence| sentence.split_once(": conclave ").expect("a command").1.to_owned())
+        };
+        for (line, better) in [
+            (&["lock", "s1", "echo", "hi"][..], "lock s1 -- echo hi"),
+            (&["lock", "s1", "--wait", "5s", "echo", "-n", "hi"], "lock s1 --wait 5s -- echo -n hi"),
+            (&["lock", "--try", "s1", "sh", "-c", "echo 'x'"], r"lock --try s1 -- sh -c 'echo '\''x'\'''"),
+            (&["elect", "a b", "true"], "elect 'a b' -- true"),
+        ] {
+            assert_eq!(suggested(line).as_deref(), Some(better));
+        }
+        let fine: [&[&str]; 5] = [
+            &["lock", "s1"],
+            &["lock", "s1", "--", "true"],
+            &["lock"],
+            &["show", "a", "b"],
+            &["lock", "a", "--bad"],
+        ];
+        for line in fine {
+            assert_eq!(suggested(line), None, "{line:?}");
+        }
     }
 }

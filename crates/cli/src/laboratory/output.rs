@@ -4,7 +4,7 @@ mod progress;
 mod report;
 mod searched;
 
-pub use crate::output::{notice, show, show_json, terminal_width};
+pub use crate::output::{notice, quoted, show, show_json, terminal_width};
 pub use progress::Progress;
 pub use report::{Sheet, grouped, judged, violated};
 pub use searched::{Searched, compared, replayable, size};
@@ -26,13 +26,4 @@ pub fn indented(label: &str, text: &str) -> String {
         line.push_str(word);
     }
     format!("{label}{}\n", lines.join(&format!("\n{:indent$}", "")))
-}
-
-/// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -12,6 +12,7 @@ use super::duration::parse_duration;
 const WAITING: &str = "Waiting";
 const HOLDING: &str = "Holding";
 const SERVICE: &str = "Service";
+const OUTPUT: &str = "Output";
 
 /// The commands of the service.
 #[derive(Debug, Subcommand)]
@@ -102,24 +103,33 @@ pub struct EndpointArgs {
 /// How a command is run while something is held.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// How long the service holds on without a word from here.
+    /// Session TTL: the lock is freed after this long without a heartbeat.
     #[arg(long, value_name = "T", default_value = "10s", value_parser = parse_duration, help_heading = HOLDING)]
     pub ttl: Duration,
-    /// How long the command may take to end between SIGTERM and SIGKILL, at most a third of the time to live.
+    /// Time between SIGTERM and SIGKILL when the lock is lost; a third of the TTL at most.
     #[arg(long, value_name = "T", default_value = "5s", value_parser = parse_duration, help_heading = HOLDING)]
     pub grace: Duration,
-    /// What others see of who holds it [default: the command].
+    /// Release when the command itself ends, although processes that it started still run.
+    #[arg(long, help_heading = HOLDING)]
+    pub release_on_exit: bool,
+    /// Description of this holder, shown to others [default: the command].
     #[arg(long, value_name = "TEXT", help_heading = HOLDING)]
     pub label: Option<String>,
-    /// Hold on only while this command succeeds; it is run by the shell.
+    /// Renew only while this shell command succeeds. One that takes longer than the TTL has failed, and is killed.
     #[arg(long, value_name = "CMD", help_heading = HOLDING)]
     pub probe: Option<String>,
-    /// How often to run it.
+    /// Time between two probes.
     #[arg(long, value_name = "T", default_value = "1s", value_parser = parse_duration, help_heading = HOLDING)]
     pub probe_every: Duration,
-    /// Greater goes before those who wait with less.
+    /// Higher priority is served first.
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true, help_heading = WAITING)]
     pub priority: i32,
+    /// Print errors only, no notes.
+    #[arg(short, long, conflicts_with = "verbose", help_heading = OUTPUT)]
+    pub quiet: bool,
+    /// Print notes as on a terminal: who holds the lock, what is waited for.
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub verbose: bool,
     #[command(flatten)]
     pub endpoints: EndpointArgs,
     /// The command.
@@ -137,19 +147,22 @@ pub struct HoldArgs {
     /// Do not wait.
     #[arg(long = "try", conflicts_with = "wait", help_heading = WAITING)]
     pub try_once: bool,
-    /// Do not wait, and take it for success if somebody else has it: for cron.
+    /// If somebody holds it, exit 0 without running the command and without a word (for cron).
     #[arg(long, conflicts_with_all = ["try_once", "wait"], help_heading = WAITING)]
     pub skip_if_held: bool,
     /// Wait no longer than this: 5s [default: as long as it takes].
     #[arg(long, value_name = "T", value_parser = parse_duration, help_heading = WAITING)]
     pub wait: Option<Duration>,
+    /// Exit code if somebody else holds it (--try) or it is not granted in time (--wait) [default: 120, 121].
+    #[arg(short = 'E', long, value_name = "N", conflicts_with = "skip_if_held", help_heading = WAITING)]
+    pub conflict_exit_code: Option<u8>,
     /// Share it with others who share it.
     #[arg(long, help_heading = HOLDING)]
     pub shared: bool,
-    /// Let as many as this hold it at one time.
+    /// Allow N holders at once (a semaphore).
     #[arg(long, value_name = "N", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..), help_heading = HOLDING)]
     pub permits: Option<u32>,
-    /// Keep it from everybody for so long if this holder is lost.
+    /// After this holder is lost, grant to nobody for this long.
     #[arg(long, value_name = "T", value_parser = parse_duration, help_heading = HOLDING)]
     pub lock_delay: Option<Duration>,
     #[command(flatten)]
@@ -264,21 +277,28 @@ const LOCK_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave lock db/users db/orders --wait 5s -- ./migrate.sh
   conclave lock gpu --permits 4 -- ./train.sh
 
-The command finds in its environment CONCLAVE_LOCK, the names, and CONCLAVE_TOKEN, the fencing token: show it to whatever the \
-command writes to, and let that refuse smaller ones. If the lock is lost, the command and what it started are told to end \
-(SIGTERM) and killed in time: before anybody else can get the lock.
+The environment of the command has CONCLAVE_TOKEN, the fencing token: pass it to whatever the command writes to, and let that \
+refuse smaller ones. CONCLAVE_LOCK is the name; of several names, which may contain spaces, CONCLAVE_LOCKS has one in each line.
+
+If the lock is lost, the command and everything it started gets SIGTERM, and SIGKILL in time: before anybody else can get the \
+lock. This also holds if 'conclave lock' itself is killed or stopped. A job that Ctrl-Z stops for longer than the TTL loses its \
+lock and its command.
+
+The lock is held until the command and everything it started has ended; --release-on-exit gives it back when the command \
+itself ends. Nested 'conclave lock' commands are separate holders: take several locks at once ('conclave lock A B'), so that two \
+scripts cannot wait for each other.
 
 Exit codes: that of the command (128 + n if signal n ended it), 120 somebody else has it (--try), 121 not granted in time \
 (--wait), 122 lost while the command ran, 123 the service does not answer, 124 refused, 126 the command cannot be run, 127 \
-there is no such command, 2 wrong usage.";
+there is no such command, 2 wrong usage. A command may use these codes as well; -E chooses another for 120 and 121.";
 
 const ELECT_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave elect scheduler -- ./scheduler
   conclave elect scheduler --value 10.0.0.7:8080 --again --probe 'curl -fs localhost:8080/health' -- ./scheduler
   conclave observe scheduler
 
-The command finds in its environment CONCLAVE_LEADER, the name, and CONCLAVE_TERM, the term, which is a fencing token as well \
-(CONCLAVE_TOKEN). Exit codes are those of 'conclave lock'.";
+The environment of the command has CONCLAVE_LEADER, the name, and CONCLAVE_TERM, the term, which is a fencing token as well \
+(CONCLAVE_TOKEN). How the command ends when the leadership is lost, and exit codes, are as with 'conclave lock'.";
 
 const LS_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave ls

@@ -1,39 +1,68 @@
 //! `conclave lock` and `conclave elect`: a command that runs while something is held.
 
+mod refusal;
+
 use std::ffi::OsString;
-use std::future::Future;
-use std::io::IsTerminal as _;
-use std::process::Stdio;
+use std::io;
 use std::time::Duration;
 
-use conclave_client::v1::failed::Code;
-use conclave_client::{Error, Guard, Mode, Owner, Request, Session, SessionOptions};
+use conclave_client::{Client, Error, Guard, Mode, Owner, Request, Session, SessionOptions};
 use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::args::{ElectArgs, HoldArgs, RunArgs};
+use super::voice::Voice;
 use super::{client, run_client};
-use crate::child::{Group, Signals};
+use crate::child::{self, Boot, Deadlines, Event, Group, KeeperDied, Mask, Plan, Signals};
 use crate::failure::{Failure, Verdict};
-use crate::output;
 
-/// Somebody else has it.
-const BUSY: u8 = 120;
-/// It was not granted in time.
-const TIMED_OUT: u8 = 121;
-/// It was lost while the command ran.
-const LOST: u8 = 122;
-/// The service does not answer.
-const UNAVAILABLE: u8 = 123;
-/// The service refused.
-const REFUSED: u8 = 124;
 /// How long giving something back may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a leader that lost waits before it campaigns again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a probe may take.
-const PROBE_LIMIT: Duration = Duration::from_secs(10);
+/// How long it may take to find a node before somebody who looks on is told.
+const LOOKING: Duration = Duration::from_secs(1);
+/// How long what the command started may outlive it before somebody who looks on is told.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
+/// All names that are held around a command, one in each line.
+const HELD: &str = "CONCLAVE_HELD";
+
+/// How an attempt to hold something while a command runs came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The command ended by itself, with this code.
+    Ended(u8),
+    /// A signal ended the wait.
+    Signalled(Signal),
+    /// Somebody else has it.
+    Busy,
+    /// It was not granted in time.
+    TimedOut,
+    /// It was lost while the command ran.
+    Lost,
+    /// The service does not answer.
+    Unavailable,
+    /// The service refused.
+    Refused,
+    /// The command could not be started.
+    NotStarted,
+}
+
+impl Outcome {
+    fn code(self) -> u8 {
+        match self {
+            Self::Ended(code) => code,
+            Self::Signalled(signal) => 128 + u8::try_from(signal as i32).unwrap_or(0),
+            Self::Busy => 120,
+            Self::TimedOut => 121,
+            Self::Lost => 122,
+            Self::Unavailable => 123,
+            Self::Refused => 124,
+            Self::NotStarted => 126,
+        }
+    }
+}
 
 /// Runs a command while holding a lock.
 pub fn lock(args: &HoldArgs) -> Result<Verdict, Failure> {
@@ -53,13 +82,25 @@ pub fn lock(args: &HoldArgs) -> Result<Verdict, Failure> {
     if let Some(delay) = args.lock_delay {
         request = request.lock_delay(delay);
     }
-    let names = args.names.join(" ");
-    let holding = Holding { what: &names, args: &args.run, request, is_election: false };
-    let code = run_client(async { holding.once(&mut Signals::listen()?).await })?;
-    if args.skip_if_held && code == BUSY {
-        return Ok(Verdict::Held);
-    }
-    Ok(Verdict::Code(code))
+    run_client(async {
+        let mut signals = Signals::listen()?;
+        let holding = Holding {
+            names: &args.names,
+            args: &args.run,
+            request,
+            wait: args.wait,
+            is_election: false,
+            skips_if_held: args.skip_if_held,
+            voice: Voice::start(&args.run)?,
+        };
+        let outcome = holding.once(&mut signals).await;
+        holding.voice.flush();
+        Ok(match (outcome?, args.conflict_exit_code) {
+            (Outcome::Busy, _) if args.skip_if_held => Verdict::Held,
+            (Outcome::Busy | Outcome::TimedOut, Some(code)) => Verdict::Code(code),
+            (outcome, _) => Verdict::Code(outcome.code()),
+        })
+    })
 }
 
 /// Runs a command while leading.
@@ -67,166 +108,249 @@ pub fn elect(args: &ElectArgs) -> Result<Verdict, Failure> {
     let owner = SessionOptions::default().owner;
     let value = args.value.clone().unwrap_or_else(|| format!("{}:{}", owner.host, owner.pid));
     let request = Request::campaign(&args.name, value).priority(args.run.priority);
-    let holding = Holding { what: &args.name, args: &args.run, request, is_election: true };
     run_client(async {
         let mut signals = Signals::listen()?;
-        loop {
-            let code = holding.once(&mut signals).await?;
-            if !(args.again && matches!(code, LOST | UNAVAILABLE)) {
-                return Ok(Verdict::Code(code));
-            }
-            output::notice("note", "campaigning again");
-            tokio::select! {
-                () = sleep(PAUSE) => {}
-                signal = signals.next() => return Ok(Verdict::Code(ended_by(signal))),
-            }
-        }
+        let holding = Holding {
+            names: std::slice::from_ref(&args.name),
+            args: &args.run,
+            request,
+            wait: None,
+            is_election: true,
+            skips_if_held: false,
+            voice: Voice::start(&args.run)?,
+        };
+        let outcome = holding.lead(&mut signals, args.again).await;
+        holding.voice.flush();
+        Ok(Verdict::Code(outcome?.code()))
     })
 }
 
 /// What is to be held while what runs.
 struct Holding<'a> {
-    what: &'a str,
+    names: &'a [String],
     args: &'a RunArgs,
     request: Request,
+    wait: Option<Duration>,
     is_election: bool,
+    skips_if_held: bool,
+    voice: Voice,
 }
 
 impl Holding<'_> {
-    /// Acquires, runs the command, releases; gives the exit code.
-    async fn once(&self, signals: &mut Signals) -> Result<u8, Failure> {
+    /// Campaigns, perhaps again and again. A command that ends by itself was not deposed, whatever its exit code.
+    async fn lead(&self, signals: &mut Signals, again: bool) -> Result<Outcome, Failure> {
+        loop {
+            let outcome = self.once(signals).await?;
+            if !(again && matches!(outcome, Outcome::Lost | Outcome::Unavailable)) {
+                return Ok(outcome);
+            }
+            self.voice.note("campaigning again");
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                signal = self.interrupted(signals) => return Ok(Outcome::Signalled(signal)),
+            }
+        }
+    }
+
+    /// Acquires, runs the command, releases.
+    async fn once(&self, signals: &mut Signals) -> Result<Outcome, Failure> {
         let client = client(&self.args.endpoints)?;
         let opened = tokio::select! {
-            opened = client.session(self.session()) => opened,
-            signal = signals.next() => return Ok(ended_by(signal)),
+            opened = self.open(&client) => opened,
+            signal = self.interrupted(signals) => return Ok(Outcome::Signalled(signal)),
         };
         let session = match opened {
             Ok(session) => session,
-            Err(error) => return Ok(self.explain(&error)),
+            Err(error) => return Ok(self.explain(&client, &error).await),
         };
-        let code = tokio::select! {
-            acquired = self.acquire(&session) => match acquired {
+        let outcome = tokio::select! {
+            acquired = self.acquire(&client, &session) => match acquired {
                 Ok(guard) => self.run(&session, &guard, signals).await,
-                Err(error) => self.explain(&error),
+                Err(error) => self.explain(&client, &error).await,
             },
-            signal = signals.next() => ended_by(signal),
+            signal = self.interrupted(signals) => Outcome::Signalled(signal),
         };
         // Whatever it held or waited for ends with it. What cannot be ended now ends when its time is over.
         let _ = timeout(FAREWELL, session.close()).await;
-        Ok(code)
+        Ok(outcome)
     }
 
-    fn session(&self) -> SessionOptions {
+    /// Waits for a signal that ends the wait for a lock.
+    async fn interrupted(&self, signals: &mut Signals) -> Signal {
+        loop {
+            let arrived = signals.next().await;
+            if arrived.signal != Signal::SIGTSTP {
+                return arrived.signal;
+            }
+            self.voice.remark("stopped: its place in the queue is lost if this lasts longer than the TTL");
+            self.voice.flush();
+            Signals::stop_here();
+        }
+    }
+
+    async fn open(&self, client: &Client) -> Result<Session, Error> {
         let usual = SessionOptions::default();
         let label = self.args.label.clone().unwrap_or_else(|| shown(&self.args.command));
         let owner = Owner { label, ..usual.owner.clone() };
-        SessionOptions { ttl: self.args.ttl, owner, ..usual }
+        let opening = client.session(SessionOptions { ttl: self.args.ttl, owner, ..usual });
+        tokio::pin!(opening);
+        tokio::select! {
+            opened = &mut opening => return opened,
+            () = sleep(LOOKING) => {}
+        }
+        let (places, limit) = (client.endpoints().join(", "), self.args.endpoints.connect_wait);
+        self.voice.remark(format!("looking for a node of the service at {places} (for up to {limit:?})"));
+        opening.await
     }
 
-    async fn acquire(&self, session: &Session) -> Result<Guard, Error> {
+    async fn acquire(&self, client: &Client, session: &Session) -> Result<Guard, Error> {
         let (queued, mut ahead) = mpsc::unbounded_channel();
         let acquiring = session.acquire(self.request.clone().tell_queued(queued));
         tokio::pin!(acquiring);
-        loop {
+        let ahead = tokio::select! {
+            biased;
+            acquired = &mut acquiring => return acquired,
+            Some(ahead) = ahead.recv() => ahead,
+        };
+        if let Some(name) = self.names.iter().find(|name| is_held_around(name)) {
+            self.voice.note(format!(
+                "'{name}' is held by a 'conclave lock' around this one, which waits for it to end"
+            ));
+        }
+        if self.voice.is_watched() {
             tokio::select! {
                 biased;
                 acquired = &mut acquiring => return acquired,
-                Some(ahead) = ahead.recv() => self.say_queued(ahead),
+                holder = self.holder(client) => self.voice.remark(self.waiting(ahead, holder)),
             }
         }
+        acquiring.await
     }
 
-    fn say_queued(&self, ahead: u32) {
-        if std::io::stderr().is_terminal() {
-            let what = self.what;
-            let others = if ahead == 0 { String::new() } else { format!(", behind {ahead} others") };
-            output::notice(
-                "note",
-                &format!("waiting for {what}{others}; 'conclave why {what}' tells for whom"),
-            );
-        }
-    }
-
-    fn explain(&self, error: &Error) -> u8 {
-        let code = match error {
-            Error::Refused(failure) => match failure.code {
-                Code::Busy => BUSY,
-                Code::TimedOut => TIMED_OUT,
-                _ => REFUSED,
-            },
-            // Nothing has run yet: to lose the session is to be without the service, and nothing worse.
-            Error::Unavailable(_) | Error::SessionOver(_) => UNAVAILABLE,
-            Error::Endpoint(_) | Error::Protocol(_) => REFUSED,
-        };
-        output::notice("note", &format!("{}: {error}", self.what));
-        code
-    }
-
-    async fn run(&self, session: &Session, guard: &Guard, signals: &mut Signals) -> u8 {
+    async fn run(&self, session: &Session, guard: &Guard, signals: &mut Signals) -> Outcome {
         let token = guard.token().to_string();
-        let mut variables = vec![("CONCLAVE_LOCK", self.what.to_owned()), ("CONCLAVE_TOKEN", token.clone())];
+        let around = std::env::var(HELD).into_iter();
+        let mut variables = vec![
+            ("CONCLAVE_LOCK", self.names.join(" ")),
+            ("CONCLAVE_LOCKS", self.names.join("\n")),
+            (HELD, around.chain(self.names.iter().cloned()).collect::<Vec<_>>().join("\n")),
+            ("CONCLAVE_TOKEN", token.clone()),
+        ];
         if self.is_election {
-            variables.push(("CONCLAVE_LEADER", self.what.to_owned()));
+            variables.push(("CONCLAVE_LEADER", self.names.join(" ")));
             variables.push(("CONCLAVE_TERM", token));
         }
-        let mut group = match Group::start(&self.args.command, &variables) {
+        let blocked = signals.blocked();
+        let group = Group::start(&Plan {
+            command: &self.args.command,
+            variables: &variables,
+            blocked,
+            deadlines: self.deadlines(session),
+            releases_on_exit: self.args.release_on_exit,
+            is_detached: false,
+        });
+        let mut group = match group {
             Ok(group) => group,
-            Err(code) => return code,
+            Err(error) => return self.not_started(&error),
         };
-        tokio::select! {
-            code = self.watch(session, guard, &mut group, signals) => code,
-            never = self.probe(session) => never,
-        }
+        let outcome = tokio::select! {
+            outcome = self.watch(session, guard, &mut group, signals) => outcome,
+            never = self.probe(session, blocked) => never,
+        };
+        group.close().await;
+        outcome
     }
 
-    /// Waits for the command, forwards signals, and ends it when what it runs under is lost.
-    async fn watch(&self, session: &Session, guard: &Guard, group: &mut Group, signals: &mut Signals) -> u8 {
-        let grace = self.args.grace.min(self.args.ttl / 3);
+    /// Tells the keeper of every renewal, forwards signals, and returns when nothing runs any more.
+    async fn watch(
+        &self,
+        session: &Session,
+        guard: &Guard,
+        group: &mut Group,
+        signals: &mut Signals,
+    ) -> Outcome {
         let mut safety = session.watch_safety();
+        let mut ended = Outcome::Lost;
+        let mut is_lost = false;
+        let mut left_behind = None;
         loop {
-            let last_call = self.dead_by(session).checked_sub(grace).unwrap_or_else(Instant::now);
             tokio::select! {
                 biased;
-                code = group.wait() => return code,
-                signal = signals.next() => group.tell(signal),
-                () = guard.lost() => {
-                    self.say_lost(guard.why_lost());
+                event = group.next() => match event {
+                    Ok(Event::Ended { code, left }) => {
+                        ended = Outcome::Ended(code);
+                        left_behind = (left > 0 && !self.args.release_on_exit).then(|| (Instant::now() + LEFT_BEHIND, left));
+                    }
+                    Ok(Event::Ending) if is_lost => {}
+                    Ok(Event::Ending) => {
+                        is_lost = true;
+                        self.say_lost(guard.why_lost().as_deref().unwrap_or("it could not be renewed in time"));
+                    }
+                    Ok(Event::Gone) => return if is_lost { Outcome::Lost } else { ended },
+                    Ok(Event::NotStarted { errno }) => return self.not_started(&io::Error::from_raw_os_error(errno)),
+                    Err(KeeperDied) => {
+                        child::end_everything();
+                        self.say_lost("the process that kept the command was killed");
+                        return Outcome::Lost;
+                    }
+                },
+                () = guard.lost(), if !is_lost => {
+                    is_lost = true;
                     // Taken by force: somebody else may have it already.
-                    let until = self.dead_by(session).min(Instant::now() + grace);
-                    group.end(until).await;
-                    return LOST;
+                    let (now, last) = (Boot::now(), self.deadlines(session).kill_at);
+                    group.set_deadlines(Deadlines { tell_at: now, kill_at: last.min(now.after(self.grace())) });
+                    self.say_lost(guard.why_lost().as_deref().unwrap_or("it is over"));
                 }
-                () = sleep_until(last_call) => {
-                    self.say_lost(Some("it could not be renewed in time".to_owned()));
-                    group.end(self.dead_by(session)).await;
-                    return LOST;
+                Ok(()) = safety.changed(), if !is_lost => group.set_deadlines(self.deadlines(session)),
+                arrived = signals.next() => group.hear(arrived, || self.say_stopped(session)),
+                left = elapsed(left_behind), if left_behind.is_some() => {
+                    left_behind = None;
+                    self.voice.remark(format!("the command ended, but {left} of its processes still run: {} stays held until they end", self.quoted()));
                 }
-                // Renewed: the last call is later now.
-                Ok(()) = safety.changed() => {}
             }
         }
     }
 
-    /// When the command must be dead: early enough for a signal to arrive on a machine that has much else to do.
-    fn dead_by(&self, session: &Session) -> Instant {
-        session.safe_until().checked_sub(self.args.ttl / 20).unwrap_or_else(Instant::now)
+    fn grace(&self) -> Duration {
+        self.args.grace.min(self.args.ttl / 3)
     }
 
-    fn say_lost(&self, why: Option<String>) {
-        let why = why.unwrap_or_else(|| "it is over".to_owned());
-        output::notice("note", &format!("{} is lost: {why}; the command is ended", self.what));
+    /// When the command must be told to end, and when it must be dead: early enough for a signal to arrive on a machine
+    /// that has much else to do.
+    fn deadlines(&self, session: &Session) -> Deadlines {
+        let kill_at = on_boot_clock(session.safe_until()).before(self.args.ttl / 20);
+        Deadlines { tell_at: kill_at.before(self.grace()), kill_at }
+    }
+
+    fn say_lost(&self, why: &str) {
+        let what = if self.is_election { "leadership of " } else { "" };
+        self.voice.error(Failure::new(format!("{what}{} is lost: {why}; ending the command", self.quoted())));
+    }
+
+    fn say_stopped(&self, session: &Session) {
+        let left = self.deadlines(session).tell_at.since(Boot::now()).as_secs_f64();
+        let names = self.quoted();
+        self.voice.remark(format!(
+            "stopped: {names} is lost and the command ended unless it goes on within {left:.1}s"
+        ));
+        self.voice.flush();
+    }
+
+    fn not_started(&self, error: &io::Error) -> Outcome {
+        self.voice.error(Failure::new(format!("'{}' cannot be run: {error}", shown(&self.args.command))));
+        Outcome::NotStarted
     }
 
     /// Lets the session live only while the probe succeeds. Never returns.
-    async fn probe(&self, session: &Session) -> u8 {
+    async fn probe(&self, session: &Session, blocked: Mask) -> Outcome {
         let Some(probe) = &self.args.probe else { return std::future::pending().await };
         let mut was_healthy = true;
         loop {
             sleep(self.args.probe_every).await;
-            let is_healthy = succeeds(probe).await;
+            let is_healthy = succeeds(probe, self.args.ttl, blocked).await;
             if is_healthy != was_healthy {
                 let news = if is_healthy { "succeeds again" } else { "fails: not renewed until it succeeds" };
-                output::notice("note", &format!("the probe {news}"));
+                self.voice.note(format!("the probe {news}"));
             }
             session.set_renewal(is_healthy);
             was_healthy = is_healthy;
@@ -234,26 +358,40 @@ impl Holding<'_> {
     }
 }
 
-/// The exit code for an end by a signal.
-fn ended_by(signal: Signal) -> u8 {
-    128 + u8::try_from(signal as i32).unwrap_or(0)
+/// A moment of the session on the clock of the keeper. The clocks are read in this order, so that whoever is stopped
+/// between the two gets an earlier moment, and never a later one.
+fn on_boot_clock(moment: Instant) -> Boot {
+    let now = Boot::now();
+    now.after(moment.saturating_duration_since(Instant::now()))
 }
 
-fn succeeds(probe: &str) -> impl Future<Output = bool> {
-    let mut command = tokio::process::Command::new("/bin/sh");
-    command
-        .arg("-c")
-        .arg(probe)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true);
-    async move {
-        match timeout(PROBE_LIMIT, command.status()).await {
-            Ok(Ok(status)) => status.success(),
-            _ => false,
-        }
-    }
+/// Waits for a moment; gives what it is about.
+async fn elapsed(due: Option<(Instant, u32)>) -> u32 {
+    let Some((at, what)) = due else { return std::future::pending().await };
+    sleep_until(at).await;
+    what
+}
+
+/// Whether a `conclave lock` that this process runs under holds a name.
+fn is_held_around(name: &str) -> bool {
+    std::env::var(HELD).is_ok_and(|held| held.lines().any(|held| held == name))
+}
+
+/// Runs a probe under a keeper of its own: what takes too long is killed, with everything it started.
+async fn succeeds(probe: &str, limit: Duration, blocked: Mask) -> bool {
+    let end = Boot::now().after(limit);
+    let group = Group::start(&Plan {
+        command: &["/bin/sh", "-c", probe].map(OsString::from),
+        variables: &[],
+        blocked,
+        deadlines: Deadlines { tell_at: end, kill_at: end },
+        releases_on_exit: false,
+        is_detached: true,
+    });
+    let Ok(mut group) = group else { return false };
+    let is_healthy = matches!(group.next().await, Ok(Event::Ended { code: 0, .. }));
+    group.close().await;
+    is_healthy
 }
 
 /// A command, as people write it.

@@ -109,7 +109,7 @@ fn kind(summary: &v1::Summary) -> &'static str {
     if summary.is_election { "leader" } else { "lock" }
 }
 
-fn who(holder: &v1::Holder) -> String {
+pub(super) fn who(holder: &v1::Holder) -> String {
     owner(holder.owner.as_ref(), holder.session)
 }
 
@@ -127,7 +127,7 @@ fn owner(owner: Option<&v1::Owner>, session: u64) -> String {
 }
 
 /// A duration, as people say it.
-fn age(ms: u64) -> String {
+pub(super) fn age(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms}ms"),
         1_000..60_000 => format!("{}.{}s", ms / 1_000, ms % 1_000 / 100),

@@ -99,7 +99,7 @@ fn a_leader_behind_a_pulled_cable_serves_nobody_and_its_clients_stop_in_time() {
     until("the next one waits", || waits("a"));
 
     network.cable(leader, "down");
-    holder.end().explains(122, "a is lost");
+    holder.end().explains(122, "'a' is lost");
     next.end().ends(0);
     let last = std::fs::read_to_string(service.path("beats")).expect("it ran");
     let last: u64 = last.lines().filter_map(|line| line.parse().ok()).max().expect("it ran");

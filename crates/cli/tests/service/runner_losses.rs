@@ -39,7 +39,7 @@ impl Service {
 #[track_caller]
 fn is_lost(ran: Ran, why: &str) {
     let ran = ran.ends(122);
-    assert!(ran.err.lines().any(|line| line.starts_with("note: ") && line.contains(why)), "{}", ran.err);
+    assert!(ran.err.lines().any(|line| line.starts_with("error: ") && line.contains(why)), "{}", ran.err);
 }
 
 #[test]
@@ -110,9 +110,11 @@ fn a_command_ends_with_a_node_that_is_gone_and_the_next_is_served_when_it_is_bac
 fn without_a_node_nothing_is_run() {
     let mut service = Service::absent(1);
     let begun = Instant::now();
-    service
-        .shell("lock a --connect-wait 200ms", "touch never")
-        .explains(123, "no node of the service answers");
+    service.shell("lock a --connect-wait 200ms", "touch never").fails(
+        123,
+        &format!("no node answers at {} (Connection refused)", service.address(1)),
+        "'conclave serve'",
+    );
     assert!(begun.elapsed() < Duration::from_secs(5));
     service.run(1);
     service.is_served();
@@ -124,22 +126,23 @@ fn without_a_node_nothing_is_run() {
     service.kill(1);
     for waiter in waiters {
         let ran = waiter.end().ends(123);
-        assert!(ran.err.contains("a: "), "{}", ran.err);
+        assert!(ran.err.starts_with("error: "), "{}", ran.err);
     }
     is_lost(holder.end(), "it could not be renewed in time");
     assert!(!service.path("never").exists());
 }
 
-/// The runner itself stands still past the time to live: nothing can end its command meanwhile, which is what tokens
-/// are for. When it goes on, its first act is to end the command.
+/// The runner stands still past the time to live: the keeper ends the command before the next one begins.
 #[test]
-fn a_runner_that_was_stopped_ends_its_command_as_soon_as_it_goes_on() {
+fn a_command_is_dead_in_time_while_its_runner_is_stopped() {
     let service = Service::one();
-    let holder = service.begin("lock a --ttl 1s --grace 200ms", "echo $CONCLAVE_TOKEN > in; exec sleep 60");
-    let before: u64 = service.written("in").trim().parse().expect("a number");
+    let holder = service.begin("lock a --ttl 1500ms --grace 300ms", STUBBORN);
+    service.is_beating();
+    let next = service.begin("lock a --ttl 1min", NEXT);
+    service.has_waiters("a", 1);
     holder.signal(Signal::STOP);
-    let after = service.shell("lock a", "echo $CONCLAVE_TOKEN").ends(0).out;
-    assert!(after.trim().parse::<u64>().expect("a number") > before);
+    next.end().ends(0);
+    service.nobody_overlapped();
     holder.signal(Signal::CONT);
-    is_lost(holder.end(), "a is lost");
+    is_lost(holder.end(), "'a' is lost");
 }

@@ -37,12 +37,12 @@ fn a_signal_while_no_node_answers_ends_it_too() {
     assert!(!service.path("never").exists());
 }
 
-/// Whether a process has a handler of its own for a signal.
+/// Whether a process waits for a signal instead of being ended by it.
 fn hears(pid: u32, signal: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    caught & (1 << (signal - 1)) != 0
+    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let blocked = blocked.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    blocked & (1 << (signal - 1)) != 0
 }
 
 #[test]
@@ -89,8 +89,9 @@ fn a_command_on_a_terminal_reads_it_and_hears_ctrl_c() {
     let service = Service::one();
     let inner =
         "read line; echo $line > heard; trap \"exit 9\" INT; echo in > armed; while :; do sleep 0.02; done";
-    let line =
-        format!("{BINARY} lock a -- /bin/sh -c '{inner}'; echo $? > code; read line; echo $line > after");
+    let line = format!(
+        "trap : INT; {BINARY} lock a -- /bin/sh -c '{inner}'; echo $? > code; read line; echo $line > after"
+    );
     let mut command = Command::new("script");
     command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(service.home()).stdin(Stdio::piped());
     command.env("SHELL", "/bin/sh").env("CONCLAVE_ENDPOINTS", service.endpoints());

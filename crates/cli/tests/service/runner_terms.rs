@@ -49,7 +49,7 @@ fn a_leader_whose_probe_fails_does_not_go_on() {
     service.has_waiters("a", 1);
     std::fs::remove_file(service.path("healthy")).expect("it was there");
     let ran = leader.end().ends(122);
-    assert!(ran.err.contains("the probe fails") && ran.err.contains("a is lost"), "{}", ran.err);
+    assert!(ran.err.contains("the probe fails") && ran.err.contains("'a' is lost"), "{}", ran.err);
     next.end().ends(3);
 }
 

@@ -11,11 +11,17 @@ use crate::until;
 fn who_does_not_get_it_is_told_how() {
     let service = Service::one();
     let holder = service.hold("lock a", "in");
-    service.shell("lock a --try", "touch never").explains(120, "a: ");
-    service.shell("lock a --wait 50ms", "touch never").explains(121, "a: ");
+    service.shell("lock a --try", "touch never").explains(120, "error: 'a' is held by ");
+    let late = "error: 'a' was not granted within 50ms: held by ";
+    service.shell("lock a --wait 50ms", "touch never").explains(121, late);
+    // Cron mails every line.
     let skipped = service.shell("lock a --skip-if-held", "touch never").ends(0);
-    assert_eq!(skipped.out, "");
-    assert!(skipped.err.contains("a: "), "{}", skipped.err);
+    assert_eq!((skipped.out.as_str(), skipped.err.as_str()), ("", ""));
+    service.shell("lock a --skip-if-held -v", "touch never").explains(0, "note: skipped: 'a' is held by ");
+    // Exit codes of one's own choosing.
+    for line in ["lock a --try -E 9", "lock a --wait 50ms -E 9", "lock a --try --conflict-exit-code 9"] {
+        service.shell(line, "touch never").ends(9);
+    }
     // What is free gets its turn in all three ways.
     for line in ["lock b --try", "lock b --wait 50ms", "lock b --skip-if-held"] {
         service.shell(line, "exit 3").ends(3);

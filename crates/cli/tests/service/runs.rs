@@ -38,6 +38,16 @@ impl Ran {
         assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
     }
 
+    /// It ended with this code, an error that says why, and a hint.
+    #[track_caller]
+    pub fn fails(self, code: i32, why: &str, hint: &str) {
+        let ran = self.ends(code);
+        let lines: Vec<&str> = ran.err.lines().collect();
+        let [error, advice] = lines.as_slice() else { panic!("{}", ran.err) };
+        assert!(error.starts_with("error: ") && error.contains(why), "{}", ran.err);
+        assert!(advice.starts_with("hint: ") && advice.contains(hint), "{}", ran.err);
+    }
+
     /// It was refused as wrong usage, with one sentence and perhaps a hint.
     #[track_caller]
     pub fn refused(self, why: &str) {

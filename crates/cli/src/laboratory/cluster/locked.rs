@@ -9,7 +9,7 @@ use conclave_live::desk::{Wish, Word};
 use tokio::sync::oneshot;
 
 use super::through;
-use crate::child::{Group, Signals};
+use crate::child::{self, Boot, Deadlines, Event, Group, Plan, Signals};
 use crate::failure::{Failure, Verdict};
 use crate::laboratory::args::LockArgs;
 use crate::laboratory::output;
@@ -62,19 +62,41 @@ async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Fai
         ("CONCLAVE_FENCE", fence.to_string()),
         ("CONCLAVE_FENCE_ORDER", fence.sortable()),
     ];
-    let mut group = match Group::start(&args.command, &variables) {
-        Ok(group) => group,
-        Err(code) => return Ok(code),
+    let plan = Plan {
+        command: &args.command,
+        variables: &variables,
+        blocked: signals.blocked(),
+        // There is no lease: what is lost is told.
+        deadlines: Deadlines { tell_at: Boot::NEVER, kill_at: Boot::NEVER },
+        releases_on_exit: false,
+        is_detached: false,
     };
+    let start = Group::start(&plan);
+    let mut group = start.map_err(|error| Failure::new(format!("the command cannot be run: {error}")))?;
     let mut lost = until_lost(control);
+    let mut is_lost = false;
+    let mut ended = 1;
     loop {
         tokio::select! {
-            code = group.wait() => return Ok(code),
-            _ = &mut lost => {
-                group.end((Instant::now() + GRACE).into()).await;
-                return Ok(LOST);
+            event = group.next() => match event {
+                Ok(Event::Ended { code, .. }) => ended = code,
+                Ok(Event::Ending) => is_lost = true,
+                Ok(Event::NotStarted { errno }) => {
+                    let error = std::io::Error::from_raw_os_error(errno);
+                    return Err(Failure::new(format!("the command cannot be run: {error}")));
+                }
+                Ok(Event::Gone) => return Ok(if is_lost { LOST } else { ended }),
+                Err(_) => {
+                    child::end_everything();
+                    return Ok(LOST);
+                }
+            },
+            _ = &mut lost, if !is_lost => {
+                is_lost = true;
+                let now = Boot::now();
+                group.set_deadlines(Deadlines { tell_at: now, kill_at: now.after(GRACE) });
             }
-            signal = signals.next() => group.tell(signal),
+            arrived = signals.next() => group.hear(arrived, || {}),
         }
     }
 }

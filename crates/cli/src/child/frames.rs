@@ -1,0 +1,150 @@
+//! What the runner and the keeper say to each other, in frames of one size: a pipe carries each whole or not at all.
+
+use nix::sys::signal::Signal;
+
+use super::boot::Boot;
+
+/// The size of a frame in bytes.
+pub const SIZE: usize = 24;
+
+/// When the command must be told to end, and when it must be dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// SIGTERM.
+    pub tell_at: Boot,
+    /// SIGKILL.
+    pub kill_at: Boot,
+}
+
+/// What the runner asks of the keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The lease was renewed, or was lost.
+    Deadlines(Deadlines),
+    /// Send a signal to the command.
+    Forward(Signal),
+}
+
+/// What the keeper tells the runner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The command could not be started.
+    NotStarted { errno: i32 },
+    /// A deadline passed: the command and everything it started was told to end.
+    Ending,
+    /// The command ended with this code, and so many processes that it started still run.
+    Ended { code: u8, left: u32 },
+    /// Nothing is left to be waited for. The last event.
+    Gone,
+}
+
+/// A tag and two numbers.
+type Fields = [u64; 3];
+
+fn to_bytes(fields: Fields) -> [u8; SIZE] {
+    let mut bytes = [0; SIZE];
+    for (chunk, field) in bytes.chunks_exact_mut(8).zip(fields) {
+        chunk.copy_from_slice(&field.to_le_bytes());
+    }
+    bytes
+}
+
+fn to_fields(bytes: [u8; SIZE]) -> Fields {
+    let mut fields = [0; 3];
+    for (field, chunk) in fields.iter_mut().zip(bytes.chunks_exact(8)) {
+        *field = chunk.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    }
+    fields
+}
+
+impl Order {
+    /// As a frame.
+    pub fn encode(self) -> [u8; SIZE] {
+        to_bytes(match self {
+            Self::Deadlines(Deadlines { tell_at, kill_at }) => [1, tell_at.to_nanos(), kill_at.to_nanos()],
+            Self::Forward(signal) => [2, signal as u64, 0],
+        })
+    }
+
+    /// From a frame; nothing if it makes no sense.
+    pub fn decode(bytes: [u8; SIZE]) -> Option<Self> {
+        match to_fields(bytes) {
+            [1, tell_at, kill_at] => Some(Self::Deadlines(Deadlines {
+                tell_at: Boot::from_nanos(tell_at),
+                kill_at: Boot::from_nanos(kill_at),
+            })),
+            [2, signal, _] => {
+                let signal = i32::try_from(signal).ok().and_then(|number| Signal::try_from(number).ok());
+                signal.map(Self::Forward)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Event {
+    /// As a frame.
+    pub fn encode(self) -> [u8; SIZE] {
+        to_bytes(match self {
+            Self::Ending => [1, 0, 0],
+            Self::Ended { code, left } => [2, u64::from(code), u64::from(left)],
+            Self::Gone => [3, 0, 0],
+            Self::NotStarted { errno } => [4, u64::from(errno.unsigned_abs()), 0],
+        })
+    }
+
+    /// From a frame; nothing if it makes no sense.
+    pub fn decode(bytes: [u8; SIZE]) -> Option<Self> {
+        match to_fields(bytes) {
+            [1, ..] => Some(Self::Ending),
+            [2, code, left] => {
+                let left = u32::try_from(left).unwrap_or(u32::MAX);
+                Some(Self::Ended { code: u8::try_from(code).ok()?, left })
+            }
+            [3, ..] => Some(Self::Gone),
+            [4, errno, _] => Some(Self::NotStarted { errno: i32::try_from(errno).ok()? }),
+            _ => None,
+        }
+    }
+}
+
+/// Cuts what was read into frames; the rest stays for later.
+pub fn take_frames(read: &mut Vec<u8>) -> Vec<[u8; SIZE]> {
+    let (frames, rest) = read.as_chunks();
+    let (frames, rest) = (frames.to_vec(), rest.to_vec());
+    *read = rest;
+    frames
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_carry_what_was_put_in() {
+        let deadlines = Deadlines { tell_at: Boot::from_nanos(1 << 60), kill_at: Boot::from_nanos(u64::MAX) };
+        for order in [Order::Deadlines(deadlines), Order::Forward(Signal::SIGUSR2)] {
+            assert_eq!(Order::decode(order.encode()), Some(order));
+        }
+        for event in [
+            Event::Ending,
+            Event::Ended { code: 255, left: 70_000 },
+            Event::Gone,
+            Event::NotStarted { errno: 11 },
+        ] {
+            assert_eq!(Event::decode(event.encode()), Some(event));
+        }
+        assert_eq!(Order::decode([9; SIZE]), None);
+        assert_eq!(Event::decode([9; SIZE]), None);
+    }
+
+    #[test]
+    fn half_a_frame_waits_for_the_other_half() {
+        let mut read = [Event::Ending.encode(), Event::Gone.encode()].concat();
+        let late = read.split_off(30);
+        assert_eq!(take_frames(&mut read), [Event::Ending.encode()]);
+        read.extend(late);
+        assert_eq!(take_frames(&mut read), [Event::Gone.encode()]);
+        assert!(read.is_empty());
+    }
+}

@@ -1,0 +1,289 @@
+//! The keeper: the parent of a command, which ends it in time whatever happens to the runner.
+//!
+//! It does nothing else: it has one thread, no runtime, and prints nothing, so that nothing can hold it up. It is in a
+//! process group of its own and blocks every signal that can be blocked, so that neither the terminal nor a `kill` of
+//! the job reaches it. It is a child subreaper: whatever the command starts stays below it, also what calls `setsid` or
+//! lets its parent end. It counts on CLOCK_BOOTTIME, which goes on while the machine sleeps.
+//!
+//! Caveats: a keeper that is killed or stopped itself keeps nothing (the kernel kills the command with it, the runner
+//! what else it finds), and what another program starts on the command's behalf, such as a service manager, is not below
+//! it. A process of another user, by `sudo` for instance, is not the keeper's to kill.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use nix::libc::O_NONBLOCK;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::{set_child_subreaper, set_name};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::unistd::{Pid, close, getpgid};
+
+use super::boot::Boot;
+use super::frames::{Deadlines, Event, Order, take_frames};
+use super::signals::{Mask, block};
+use super::tree::{self, Reaped};
+use super::{EXECUTABLE, START};
+
+/// Between two attempts to kill what is left, at first and at last.
+const PAUSE_FIRST: Duration = Duration::from_millis(1);
+const PAUSE_LAST: Duration = Duration::from_millis(50);
+
+/// What the runner says to the keeper that it starts.
+pub struct Instructions {
+    /// The ends of the pipes, as inherited.
+    pub orders: i32,
+    pub events: i32,
+    /// The process group for the command; 0 for one of its own.
+    pub group: i32,
+    /// What the runner has blocked.
+    pub blocked: Mask,
+    /// Whether to be done when the command is, whatever it left behind.
+    pub releases_on_exit: bool,
+}
+
+impl Instructions {
+    const COUNT: usize = 5;
+
+    /// For the command line.
+    pub fn words(&self) -> [String; Self::COUNT] {
+        let Self { orders, events, group, blocked, releases_on_exit } = self;
+        [
+            orders.to_string(),
+            events.to_string(),
+            group.to_string(),
+            blocked.0.to_string(),
+            releases_on_exit.to_string(),
+        ]
+    }
+
+    fn parse(words: &[OsString]) -> Option<Self> {
+        let [orders, events, group, blocked, releases_on_exit] = words else { return None };
+        let number = |word: &OsStr| word.to_str()?.parse().ok();
+        Some(Self {
+            orders: number(orders)?,
+            events: number(events)?,
+            group: number(group)?,
+            blocked: Mask(blocked.to_str()?.parse().ok()?),
+            releases_on_exit: releases_on_exit.to_str()?.parse().ok()?,
+        })
+    }
+}
+
+/// Keeps a command, by the words that follow the hidden subcommand.
+pub fn run(words: &[OsString]) -> ExitCode {
+    let Some((instructions, command)) = words.split_at_checked(Instructions::COUNT) else {
+        return ExitCode::FAILURE;
+    };
+    let Some(instructions) = Instructions::parse(instructions) else { return ExitCode::FAILURE };
+    // Without a word before it ends, the runner takes the keeper for dead.
+    match Keeper::prepare(&instructions).and_then(|mut keeper| keeper.keep(command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+struct Keeper {
+    orders: File,
+    events: File,
+    signals: SignalFd,
+    timer: TimerFd,
+    group: i32,
+    blocked: Mask,
+    releases_on_exit: bool,
+    read: Vec<u8>,
+    has_runner: bool,
+    /// Whether only what the command left behind is kept.
+    has_ended: bool,
+    deadlines: Option<Deadlines>,
+    is_ending: bool,
+    pause: Duration,
+}
+
+impl Keeper {
+    fn prepare(instructions: &Instructions) -> io::Result<Self> {
+        let _ = set_name(c"conclave-keeper");
+        let all = Signal::iterator().filter(|signal| {
+            use Signal::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGSEGV, SIGSTOP, SIGTRAP};
+            !matches!(signal, SIGABRT | SIGBUS | SIGFPE | SIGILL | SIGKILL | SIGSEGV | SIGSTOP | SIGTRAP)
+        });
+        let (set, blocked) = block(all)?;
+        set_child_subreaper(true)?;
+        let timer =
+            TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        Ok(Self {
+            orders: reopen(instructions.orders, OpenOptions::new().read(true))?,
+            events: reopen(instructions.events, OpenOptions::new().write(true))?,
+            signals: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?,
+            timer,
+            group: instructions.group,
+            blocked: instructions.blocked.and(blocked),
+            releases_on_exit: instructions.releases_on_exit,
+            read: Vec::new(),
+            has_runner: true,
+            has_ended: false,
+            deadlines: None,
+            is_ending: false,
+            pause: PAUSE_FIRST,
+        })
+    }
+
+    /// Starts the command, and returns when nothing of it is left to be kept.
+    fn keep(&mut self, command: &[OsString]) -> io::Result<()> {
+        // Nothing runs before there is a time by which it must be over.
+        while self.has_runner && self.deadlines.is_none() {
+            self.wait()?;
+        }
+        if self.is_ending || !self.has_runner {
+            self.report(Event::Gone);
+            return Ok(());
+        }
+        let started = Command::new(EXECUTABLE)
+            .arg0("conclave")
+            .args([START, &Pid::this().to_string(), &self.blocked.0.to_string()])
+            .args(command)
+            .process_group(self.group)
+            .spawn();
+        let child = match started {
+            Ok(child) => i32::try_from(child.id()).unwrap_or_default(),
+            Err(error) => {
+                self.report(Event::NotStarted { errno: error.raw_os_error().unwrap_or_default() });
+                return Ok(());
+            }
+        };
+        self.group = getpgid(Some(Pid::from_raw(child))).map_or(child, Pid::as_raw);
+        while !self.is_done(child) {
+            self.act();
+            self.wait()?;
+        }
+        self.report(Event::Gone);
+        Ok(())
+    }
+
+    /// Buries whoever ended; says whether nothing is left to be kept.
+    fn is_done(&mut self, child: i32) -> bool {
+        loop {
+            match tree::reap() {
+                Reaped::Ended(pid, code) if pid == child => {
+                    self.has_ended = true;
+                    self.report(Event::Ended { code, left: tree::count() });
+                    if self.releases_on_exit && !self.is_ending {
+                        return true;
+                    }
+                }
+                Reaped::Ended(..) => {}
+                Reaped::Running => return false,
+                Reaped::Nobody => return true,
+            }
+        }
+    }
+
+    /// Does what the deadlines demand. An end that has begun is not called off: the command was told.
+    fn act(&mut self) {
+        let Some(deadlines) = self.deadlines else { return };
+        let now = Boot::now();
+        if !self.is_ending && now >= deadlines.tell_at {
+            self.is_ending = true;
+            tree::tell(Signal::SIGTERM, None);
+            self.report(Event::Ending);
+        }
+        if now >= deadlines.kill_at {
+            tree::kill_found();
+        }
+    }
+
+    /// When to look again at the latest.
+    fn next_look(&mut self) -> Option<Boot> {
+        let deadlines = self.deadlines?;
+        let now = Boot::now();
+        if now >= deadlines.kill_at {
+            let next = now.after(self.pause);
+            self.pause = (self.pause * 2).min(PAUSE_LAST);
+            return Some(next);
+        }
+        Some(if self.is_ending { deadlines.kill_at } else { deadlines.tell_at.min(deadlines.kill_at) })
+    }
+
+    /// Waits for an order, for the end of a child, or for a deadline.
+    fn wait(&mut self) -> io::Result<()> {
+        if let Some(next) = self.next_look() {
+            let expiration = Expiration::OneShot(TimeSpec::from(next.elapsed_since_boot()));
+            self.timer.set(expiration, TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+        }
+        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut sources = vec![readable(self.signals.as_fd()), readable(self.timer.as_fd())];
+        if self.has_runner {
+            sources.push(readable(self.orders.as_fd()));
+        }
+        match poll(&mut sources, PollTimeout::NONE) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Children are looked at after every wait; the other signals are not meant for the keeper.
+        while let Ok(Some(_)) = self.signals.read_signal() {}
+        if self.has_runner {
+            self.read_orders();
+        }
+        Ok(())
+    }
+
+    fn read_orders(&mut self) {
+        let mut bytes = [0; 4_096];
+        loop {
+            match self.orders.read(&mut bytes) {
+                Ok(0) => return self.on_runner_gone(),
+                Ok(count) => self.read.extend(bytes.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return self.on_runner_gone(),
+            }
+        }
+        for order in take_frames(&mut self.read).into_iter().filter_map(Order::decode) {
+            match order {
+                Order::Deadlines(deadlines) => self.on_deadlines(deadlines),
+                // What the command left behind may be in other groups, and has nobody else to be told by.
+                Order::Forward(signal) => {
+                    tree::tell(signal, (!self.has_ended).then_some(Pid::from_raw(self.group)))
+                }
+            }
+        }
+    }
+
+    fn on_deadlines(&mut self, mut new: Deadlines) {
+        if self.is_ending {
+            new.kill_at = self.deadlines.map_or(new.kill_at, |old| old.kill_at.min(new.kill_at));
+        }
+        self.deadlines = Some(new);
+        self.act();
+    }
+
+    /// Nobody renews the lease any more: what runs is told to end now, and has the usual time for it, but no longer than
+    /// the lease.
+    fn on_runner_gone(&mut self) {
+        self.has_runner = false;
+        let Some(Deadlines { tell_at, kill_at }) = self.deadlines else { return };
+        let now = Boot::now();
+        let grace = kill_at.since(tell_at);
+        self.on_deadlines(Deadlines { tell_at: now.min(tell_at), kill_at: kill_at.min(now.after(grace)) });
+    }
+
+    fn report(&mut self, event: Event) {
+        // A runner that is gone, or that reads nothing, is not waited for.
+        let _ = self.events.write(&event.encode());
+    }
+}
+
+/// The end of a pipe that was inherited by its number, as a file; the command does not inherit it.
+fn reopen(number: i32, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(O_NONBLOCK).open(format!("/proc/self/fd/{number}"))?;
+    close(number)?;
+    Ok(file)
+}

@@ -1,0 +1,33 @@
+//! The last step before the command: a process that the keeper starts and that becomes the command.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::getppid;
+
+use super::signals::Mask;
+use crate::failure::Failure;
+
+/// The command cannot be run.
+const NOT_RUNNABLE: u8 = 126;
+/// There is no such command.
+const NO_COMMAND: u8 = 127;
+
+/// Becomes the command. The kernel kills it if the keeper dies.
+pub fn run(keeper: i32, blocked: Mask, command: &[OsString]) -> ExitCode {
+    let bound = set_pdeathsig(Signal::SIGKILL);
+    // It may have died before.
+    if bound.is_err() || getppid().as_raw() != keeper {
+        return ExitCode::from(NOT_RUNNABLE);
+    }
+    let [program, rest @ ..] = command else { return ExitCode::from(NO_COMMAND) };
+    // The keeper blocks what the command is to hear.
+    let _ = blocked.to_set().thread_unblock();
+    let error = Command::new(program).args(rest).exec();
+    Failure::new(format!("'{}' cannot be run: {error}", program.display())).print();
+    ExitCode::from(if error.kind() == ErrorKind::NotFound { NO_COMMAND } else { NOT_RUNNABLE })
+}

@@ -1,0 +1,161 @@
+//! Why somebody waits, or the command was not run, in words.
+
+use std::time::Duration;
+
+use conclave_client::v1::failed::Code;
+use conclave_client::v1::{Holder, StatusResponse};
+use conclave_client::{Client, Error};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::{Holding, Outcome, is_held_around};
+use crate::failure::Failure;
+use crate::service::see::{age, who};
+
+/// How long to ask around for a better sentence.
+const ASKING: Duration = Duration::from_secs(1);
+
+impl Holding<'_> {
+    /// The names, as they stand in a sentence.
+    pub fn quoted(&self) -> String {
+        self.names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Who has what is waited for, if it can be found out now.
+    pub async fn holder(&self, client: &Client) -> Option<String> {
+        let find = async {
+            for name in self.names {
+                let shown = client.show(name).await.ok()??;
+                if let Some(first) = shown.holders.first() {
+                    return Some(self.held(name, first, shown.holders.len() - 1));
+                }
+            }
+            None
+        };
+        timeout(ASKING, find).await.ok()?
+    }
+
+    fn held(&self, name: &str, first: &Holder, others: usize) -> String {
+        let which = if self.names.len() > 1 { format!("'{name}' is ") } else { String::new() };
+        let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+        format!("{which}held by {}{more} for {}", who(first), age(first.held_for_ms))
+    }
+
+    /// The line for whoever waits behind so many others.
+    pub fn waiting(&self, ahead: u32, holder: Option<String>) -> String {
+        let holder = holder.map_or_else(String::new, |holder| format!(": {holder}"));
+        let before = match ahead {
+            0 => "first in the queue".to_owned(),
+            1 => "1 before it in the queue".to_owned(),
+            ahead => format!("{ahead} before it in the queue"),
+        };
+        format!("waiting for {}{holder}; {before}", self.quoted())
+    }
+
+    /// Says why the command is not run.
+    pub async fn explain(&self, client: &Client, error: &Error) -> Outcome {
+        match error {
+            Error::Refused(refusal) => match refusal.code {
+                Code::Busy => self.explain_busy(client, &refusal.text).await,
+                Code::TimedOut => self.explain_late(client).await,
+                _ => {
+                    self.voice.error(Failure::new(format!("refused: {refusal}")));
+                    Outcome::Refused
+                }
+            },
+            Error::Unavailable(why) => {
+                self.voice.error(self.unavailable(client, why).await);
+                Outcome::Unavailable
+            }
+            // Nothing has run yet: to lose the session is to be without the service, and nothing worse.
+            Error::SessionOver(why) => {
+                let names = self.quoted();
+                self.voice.error(Failure::new(format!("the session ended while waiting for {names}: {why}")));
+                Outcome::Unavailable
+            }
+            Error::Endpoint(_) | Error::Protocol(_) => {
+                self.voice.error(Failure::new(error));
+                Outcome::Refused
+            }
+        }
+    }
+
+    async fn explain_busy(&self, client: &Client, text: &str) -> Outcome {
+        let sentence = match self.holder(client).await {
+            Some(holder) if self.names.len() == 1 => format!("{} is {holder}", self.quoted()),
+            Some(holder) => holder,
+            None => text.to_owned(),
+        };
+        if self.skips_if_held {
+            self.voice.detail(format!("skipped: {sentence}"));
+        } else {
+            self.voice.error(self.with_hint(Failure::new(sentence)));
+        }
+        Outcome::Busy
+    }
+
+    async fn explain_late(&self, client: &Client) -> Outcome {
+        let limit = self.wait.map_or_else(String::new, |wait| format!(" within {wait:?}"));
+        let holder = self.holder(client).await.map_or_else(String::new, |holder| format!(": {holder}"));
+        let sentence = format!("{} was not granted{limit}{holder}", self.quoted());
+        self.voice.error(self.with_hint(Failure::new(sentence)));
+        Outcome::TimedOut
+    }
+
+    fn with_hint(&self, failure: Failure) -> Failure {
+        match self.names.iter().find(|name| is_held_around(name)) {
+            Some(name) => failure.hint(format!("a 'conclave lock' around this one holds '{name}'")),
+            None => failure,
+        }
+    }
+
+    /// Nobody could be asked, or nobody who can decide anything.
+    async fn unavailable(&self, client: &Client, why: &str) -> Failure {
+        let why = why.split(" (os error").next().unwrap_or(why);
+        let (asked, answers) = ask_around(client).await;
+        let members = answers.iter().map(|status| status.members.len()).max().unwrap_or(0).max(1);
+        let places = client.endpoints().join(", ");
+        if answers.is_empty() {
+            let hint = "start one with 'conclave serve', or set CONCLAVE_ENDPOINTS to where it runs";
+            Failure::new(format!("no node answers at {places} ({why})")).hint(hint)
+        } else if answers.len() * 2 <= members {
+            let verb = if answers.len() == 1 { "answers" } else { "answer" };
+            let sentence = format!(
+                "{} of {members} nodes {verb}, which is no majority: nothing can be granted",
+                answers.len()
+            );
+            Failure::new(sentence).hint("'conclave status' shows which nodes do not answer")
+        } else {
+            let limit = self.args.endpoints.connect_wait;
+            let sentence = format!(
+                "{} of {asked} nodes answer, but none served within {limit:?} ({why})",
+                answers.len()
+            );
+            Failure::new(sentence).hint("'conclave status' shows how the nodes are")
+        }
+    }
+}
+
+/// Asks all nodes that are known how they are, at once: how many were asked, and what those said that answered.
+async fn ask_around(client: &Client) -> (usize, Vec<StatusResponse>) {
+    let mut asked = client.endpoints().to_vec();
+    let mut answers = ask_each(client, &asked).await;
+    let members = answers.iter().flat_map(|status| &status.members).map(|member| member.address.clone());
+    let mut others: Vec<String> = members.filter(|address| !asked.contains(address)).collect();
+    others.sort();
+    others.dedup();
+    answers.extend(ask_each(client, &others).await);
+    answers.sort_by_key(|status| status.node);
+    answers.dedup_by_key(|status| status.node);
+    asked.extend(others);
+    (asked.len(), answers)
+}
+
+async fn ask_each(client: &Client, addresses: &[String]) -> Vec<StatusResponse> {
+    let mut asking = JoinSet::new();
+    for address in addresses.iter().cloned() {
+        let client = client.clone();
+        asking.spawn(async move { timeout(ASKING, client.status(&address)).await });
+    }
+    asking.join_all().await.into_iter().flatten().flatten().collect()
+}

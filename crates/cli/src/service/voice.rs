@@ -1,0 +1,98 @@
+//! What the runner says on standard error, from a thread of its own: a pipe that nobody reads holds up the thread, and
+//! neither renewals nor the end of the command.
+
+use std::io::IsTerminal as _;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::Duration;
+
+use super::args::RunArgs;
+use crate::failure::Failure;
+use crate::output;
+
+/// How much may wait to be printed. More is left out.
+const ROOM: usize = 64;
+/// How long to wait for the printing before this process ends or stops.
+const FLUSH: Duration = Duration::from_millis(250);
+
+enum Line {
+    Note(String),
+    Error(Failure),
+    /// Says when everything before it is printed.
+    Printed(SyncSender<()>),
+}
+
+/// Prints without waiting for it.
+pub struct Voice {
+    lines: SyncSender<Line>,
+    is_quiet: bool,
+    is_verbose: bool,
+    is_terminal: bool,
+}
+
+impl Voice {
+    /// Begins to print. Signals are listened for before, so that the thread has them blocked.
+    pub fn start(args: &RunArgs) -> Result<Self, Failure> {
+        let (lines, printed) = mpsc::sync_channel(ROOM);
+        std::thread::Builder::new()
+            .name("voice".to_owned())
+            .spawn(move || print(&printed))
+            .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+        let is_terminal = std::io::stderr().is_terminal();
+        Ok(Self { lines, is_quiet: args.quiet, is_verbose: args.verbose, is_terminal })
+    }
+
+    fn say(&self, line: Line) {
+        // With no room left, nobody reads it.
+        drop(self.lines.try_send(line));
+    }
+
+    /// What ended the command, or kept it from being run.
+    pub fn error(&self, failure: Failure) {
+        self.say(Line::Error(failure));
+    }
+
+    /// What everybody should know who did not ask for silence.
+    pub fn note(&self, text: impl Into<String>) {
+        if !self.is_quiet {
+            self.say(Line::Note(text.into()));
+        }
+    }
+
+    /// Whether somebody looks on, or wants to know.
+    pub fn is_watched(&self) -> bool {
+        self.is_verbose || self.is_terminal && !self.is_quiet
+    }
+
+    /// What a person at a terminal wants to know.
+    pub fn remark(&self, text: impl Into<String>) {
+        if self.is_watched() {
+            self.note(text);
+        }
+    }
+
+    /// What only those want to know who asked.
+    pub fn detail(&self, text: impl Into<String>) {
+        if self.is_verbose {
+            self.note(text);
+        }
+    }
+
+    /// Waits for the printing, but not for long.
+    pub fn flush(&self) {
+        let (done, printed) = mpsc::sync_channel(1);
+        if self.lines.try_send(Line::Printed(done)).is_ok() {
+            // A reader that is slow or gone is not waited for.
+            let _ = printed.recv_timeout(FLUSH);
+        }
+    }
+}
+
+fn print(lines: &Receiver<Line>) {
+    for line in lines {
+        match line {
+            Line::Note(text) => output::notice("note", &text),
+            Line::Error(failure) => failure.print(),
+            Line::Printed(done) => drop(done.send(())),
+        }
+    }
+}

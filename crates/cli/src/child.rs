@@ -31,13 +31,12 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_child_subreaper;
-use nix::sys::signal::Signal;
 use nix::unistd::getpgrp;
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
 use tokio::net::unix::pipe;
 
 pub use boot::Boot;
-pub use frames::{Deadlines, Event};
+pub use frames::{Deadlines, Event, Stop};
 use frames::{Order, take_frames};
 use keeper::Instructions;
 pub use signals::{Arrived, Mask, Signals};
@@ -136,17 +135,18 @@ impl Group {
     }
 
     /// Passes a signal on to the command and to what it started in the same process group. What the terminal sent, they
-    /// have already. At Ctrl-Z this process stops too, after it did what is to be done before, and the command goes on
-    /// when this process does.
-    pub fn hear(&mut self, arrived: Arrived, before_stop: impl FnOnce()) {
+    /// have already.
+    pub fn forward(&mut self, arrived: Arrived) {
         if !arrived.is_from_terminal {
             self.order(Order::Forward(arrived.signal));
         }
-        if arrived.signal == Signal::SIGTSTP {
-            before_stop();
-            Signals::stop_here();
-            self.order(Order::Forward(Signal::SIGCONT));
-        }
+    }
+
+    /// Stops this process with its command, so that the shell takes the terminal back. The command goes on when this
+    /// process does.
+    pub fn stop_with(&mut self, stop: Stop) {
+        Signals::stop_here(stop.signal, || tree::is_stopped(stop.pid));
+        self.order(Order::Resume(stop));
     }
 
     fn order(&mut self, order: Order) {
@@ -186,15 +186,17 @@ impl Group {
     }
 }
 
-/// Kills whatever is below this process, without a keeper: what it kept has come here when it died.
-pub fn end_everything() {
+/// Kills whatever is below this process, the keeper included: what it kept comes here when it dies. Says whether nothing
+/// is left.
+pub fn end_everything() -> bool {
     let give_up = Instant::now() + LAST_EFFORT;
     while Instant::now() < give_up {
         tree::kill_found();
         match tree::reap() {
-            Reaped::Ended(..) => {}
+            Reaped::Ended(..) | Reaped::Stopped(..) => {}
             Reaped::Running => std::thread::sleep(Duration::from_millis(2)),
-            Reaped::Nobody => return,
+            Reaped::Nobody => return true,
         }
     }
+    false
 }

@@ -16,6 +16,31 @@ pub struct Deadlines {
     pub kill_at: Boot,
 }
 
+/// The command was stopped, as by Ctrl-Z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Which process.
+    pub pid: i32,
+    /// What stopped it.
+    pub signal: Signal,
+    /// How many stops there have been.
+    pub count: u64,
+}
+
+impl Stop {
+    fn fields(self) -> [u64; 2] {
+        [self.signal as u64 | u64::from(self.pid.unsigned_abs()) << 8, self.count]
+    }
+
+    fn from_fields(both: u64, count: u64) -> Option<Self> {
+        Some(Self { pid: i32::try_from(both >> 8).ok()?, signal: signal(both & 0xff)?, count })
+    }
+}
+
+fn signal(number: u64) -> Option<Signal> {
+    i32::try_from(number).ok().and_then(|number| Signal::try_from(number).ok())
+}
+
 /// What the runner asks of the keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -23,6 +48,8 @@ pub enum Order {
     Deadlines(Deadlines),
     /// Send a signal to the command.
     Forward(Signal),
+    /// Let the command go on after this stop, unless there has been another.
+    Resume(Stop),
 }
 
 /// What the keeper tells the runner.
@@ -30,6 +57,8 @@ pub enum Order {
 pub enum Event {
     /// The command could not be started.
     NotStarted { errno: i32 },
+    /// The command was stopped.
+    Stopped(Stop),
     /// A deadline passed: the command and everything it started was told to end.
     Ending,
     /// The command ended with this code, and so many processes that it started still run.
@@ -63,6 +92,10 @@ impl Order {
         to_bytes(match self {
             Self::Deadlines(Deadlines { tell_at, kill_at }) => [1, tell_at.to_nanos(), kill_at.to_nanos()],
             Self::Forward(signal) => [2, signal as u64, 0],
+            Self::Resume(stop) => {
+                let [both, count] = stop.fields();
+                [3, both, count]
+            }
         })
     }
 
@@ -73,10 +106,8 @@ impl Order {
                 tell_at: Boot::from_nanos(tell_at),
                 kill_at: Boot::from_nanos(kill_at),
             })),
-            [2, signal, _] => {
-                let signal = i32::try_from(signal).ok().and_then(|number| Signal::try_from(number).ok());
-                signal.map(Self::Forward)
-            }
+            [2, number, _] => signal(number).map(Self::Forward),
+            [3, both, count] => Stop::from_fields(both, count).map(Self::Resume),
             _ => None,
         }
     }
@@ -90,6 +121,10 @@ impl Event {
             Self::Ended { code, left } => [2, u64::from(code), u64::from(left)],
             Self::Gone => [3, 0, 0],
             Self::NotStarted { errno } => [4, u64::from(errno.unsigned_abs()), 0],
+            Self::Stopped(stop) => {
+                let [both, count] = stop.fields();
+                [5, both, count]
+            }
         })
     }
 
@@ -102,6 +137,7 @@ impl Event {
                 Some(Self::Ended { code: u8::try_from(code).ok()?, left })
             }
             [3, ..] => Some(Self::Gone),
+            [5, both, count] => Stop::from_fields(both, count).map(Self::Stopped),
             [4, errno, _] => Some(Self::NotStarted { errno: i32::try_from(errno).ok()? }),
             _ => None,
         }
@@ -123,15 +159,13 @@ mod tests {
     #[test]
     fn frames_carry_what_was_put_in() {
         let deadlines = Deadlines { tell_at: Boot::from_nanos(1 << 60), kill_at: Boot::from_nanos(u64::MAX) };
-        for order in [Order::Deadlines(deadlines), Order::Forward(Signal::SIGUSR2)] {
+        let stop = Stop { pid: 4_194_303, signal: Signal::SIGTSTP, count: 3 };
+        for order in [Order::Deadlines(deadlines), Order::Forward(Signal::SIGUSR2), Order::Resume(stop)] {
             assert_eq!(Order::decode(order.encode()), Some(order));
         }
-        for event in [
-            Event::Ending,
-            Event::Ended { code: 255, left: 70_000 },
-            Event::Gone,
-            Event::NotStarted { errno: 11 },
-        ] {
+        let ended = Event::Ended { code: 255, left: 70_000 };
+        let failed = Event::NotStarted { errno: 11 };
+        for event in [Event::Ending, ended, Event::Gone, failed, Event::Stopped(stop)] {
             assert_eq!(Event::decode(event.encode()), Some(event));
         }
         assert_eq!(Order::decode([9; SIZE]), None);

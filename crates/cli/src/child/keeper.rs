@@ -28,7 +28,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use nix::unistd::{Pid, close, getpgid};
 
 use super::boot::Boot;
-use super::frames::{Deadlines, Event, Order, take_frames};
+use super::frames::{Deadlines, Event, Order, Stop, take_frames};
 use super::signals::{Mask, block};
 use super::tree::{self, Reaped};
 use super::{EXECUTABLE, START};
@@ -101,8 +101,12 @@ struct Keeper {
     releases_on_exit: bool,
     read: Vec<u8>,
     has_runner: bool,
+    /// The command; 0 before it is started.
+    child: i32,
     /// Whether only what the command left behind is kept.
     has_ended: bool,
+    is_done: bool,
+    stops: u64,
     deadlines: Option<Deadlines>,
     is_ending: bool,
     pause: Duration,
@@ -129,7 +133,10 @@ impl Keeper {
             releases_on_exit: instructions.releases_on_exit,
             read: Vec::new(),
             has_runner: true,
+            child: 0,
             has_ended: false,
+            is_done: false,
+            stops: 0,
             deadlines: None,
             is_ending: false,
             pause: PAUSE_FIRST,
@@ -152,37 +159,52 @@ impl Keeper {
             .args(command)
             .process_group(self.group)
             .spawn();
-        let child = match started {
+        self.child = match started {
             Ok(child) => i32::try_from(child.id()).unwrap_or_default(),
             Err(error) => {
                 self.report(Event::NotStarted { errno: error.raw_os_error().unwrap_or_default() });
                 return Ok(());
             }
         };
-        self.group = getpgid(Some(Pid::from_raw(child))).map_or(child, Pid::as_raw);
-        while !self.is_done(child) {
+        self.group = getpgid(Some(Pid::from_raw(self.child))).map_or(self.child, Pid::as_raw);
+        self.look_at_children();
+        while !self.is_done {
             self.act();
             self.wait()?;
+            self.look_at_children();
         }
         self.report(Event::Gone);
         Ok(())
     }
 
-    /// Buries whoever ended; says whether nothing is left to be kept.
-    fn is_done(&mut self, child: i32) -> bool {
+    /// Buries whoever ended, and takes note of a stop. Without children nothing is left to be kept.
+    fn look_at_children(&mut self) {
         loop {
             match tree::reap() {
-                Reaped::Ended(pid, code) if pid == child => {
+                Reaped::Ended(pid, code) if pid == self.child => {
                     self.has_ended = true;
                     self.report(Event::Ended { code, left: tree::count() });
-                    if self.releases_on_exit && !self.is_ending {
-                        return true;
-                    }
+                    self.is_done = self.releases_on_exit && !self.is_ending;
                 }
                 Reaped::Ended(..) => {}
-                Reaped::Running => return false,
-                Reaped::Nobody => return true,
+                Reaped::Stopped(pid, signal) if pid == self.child || self.has_ended => {
+                    self.on_stop(pid, signal);
+                }
+                Reaped::Stopped(..) => {}
+                Reaped::Running => return,
+                Reaped::Nobody => {
+                    self.is_done = true;
+                    return;
+                }
             }
+        }
+    }
+
+    /// The runner follows a stop by the terminal. Who sent SIGSTOP to the command alone meant the command alone.
+    fn on_stop(&mut self, pid: i32, signal: i32) {
+        if let Ok(signal @ (Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU)) = Signal::try_from(signal) {
+            self.stops += 1;
+            self.report(Event::Stopped(Stop { pid, signal, count: self.stops }));
         }
     }
 
@@ -249,12 +271,22 @@ impl Keeper {
         for order in take_frames(&mut self.read).into_iter().filter_map(Order::decode) {
             match order {
                 Order::Deadlines(deadlines) => self.on_deadlines(deadlines),
-                // What the command left behind may be in other groups, and has nobody else to be told by.
-                Order::Forward(signal) => {
-                    tree::tell(signal, (!self.has_ended).then_some(Pid::from_raw(self.group)))
+                Order::Forward(signal) => self.tell(signal),
+                Order::Resume(stop) => {
+                    // It may have been continued and stopped again by now.
+                    self.look_at_children();
+                    if stop.count == self.stops {
+                        self.tell(Signal::SIGCONT);
+                    }
                 }
             }
         }
+    }
+
+    /// Sends a signal to the command's process group, as far as it is below. What the command left behind may be in other
+    /// groups, and has nobody else to be told by.
+    fn tell(&self, signal: Signal) {
+        tree::tell(signal, (!self.has_ended).then_some(Pid::from_raw(self.group)));
     }
 
     fn on_deadlines(&mut self, mut new: Deadlines) {

@@ -6,7 +6,7 @@ use std::io;
 use nix::libc::SI_KERNEL;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 
@@ -20,6 +20,9 @@ const HEARD: [Signal; 7] = [
     Signal::SIGUSR2,
     Signal::SIGTSTP,
 ];
+
+/// The signals that stop a job. What the terminal stops is the command; the runner follows.
+const STOPS: [Signal; 2] = [Signal::SIGTTIN, Signal::SIGTTOU];
 
 /// Signals by their numbers, one bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +76,7 @@ pub struct Arrived {
 /// The signals that arrive here, from the moment at which this is made: none of them ends this process any more. What
 /// was ignored before stays ignored.
 pub struct Signals {
-    arriving: AsyncFd<SignalFd>,
+    arriving: mpsc::UnboundedReceiver<Arrived>,
     blocked: Mask,
 }
 
@@ -85,9 +88,13 @@ impl Signals {
 
     fn try_listen() -> io::Result<Self> {
         let ignored = Mask::ignored();
-        let (set, blocked) = block(HEARD.into_iter().filter(|signal| ignored.0 & Mask::bit(*signal) == 0))?;
-        let arriving = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        Ok(Self { arriving: AsyncFd::register(arriving)?, blocked })
+        let is_heard = |signal: &Signal| ignored.0 & Mask::bit(*signal) == 0;
+        let (set, heard) = block(HEARD.into_iter().filter(is_heard))?;
+        let (_, stops) = block(STOPS)?;
+        let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC)?;
+        let (out, arriving) = mpsc::unbounded_channel();
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || pass_on(&signals, &out))?;
+        Ok(Self { arriving, blocked: heard.and(stops) })
     }
 
     /// What a process that is started from here has to unblock.
@@ -97,24 +104,36 @@ impl Signals {
 
     /// The next one.
     pub async fn next(&mut self) -> Arrived {
-        loop {
-            let Ok(mut ready) = self.arriving.readable().await else { return std::future::pending().await };
-            if let Ok(Some(arrived)) = ready.get_inner().read_signal() {
-                let signal =
-                    i32::try_from(arrived.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-                let Some(signal) = signal else { continue };
-                return Arrived { signal, is_from_terminal: arrived.ssi_code == SI_KERNEL };
-            }
-            ready.clear_ready();
+        match self.arriving.recv().await {
+            Some(arrived) => arrived,
+            // The thread that reads them never ends by itself.
+            None => std::future::pending().await,
         }
     }
 
-    /// Stops this process as the terminal's Ctrl-Z would have done; returns when it goes on.
-    pub fn stop_here() {
-        let stop: SigSet = [Signal::SIGTSTP].into_iter().collect();
-        let _ = raise(Signal::SIGTSTP);
+    /// Stops this process, as this signal of the terminal would have done, if that is still wanted; returns when it goes
+    /// on.
+    pub fn stop_here(signal: Signal, is_wanted: impl FnOnce() -> bool) {
+        let stop: SigSet = [signal].into_iter().collect();
+        let _ = raise(signal);
+        // A SIGCONT that arrives from here on takes the pending stop away, as does this one.
+        if !is_wanted() {
+            let _ = raise(Signal::SIGCONT);
+        }
         // Here it stops.
         let _ = stop.thread_unblock();
         let _ = stop.thread_block();
+    }
+}
+
+/// Reads signals for as long as somebody wants them.
+fn pass_on(signals: &SignalFd, out: &mpsc::UnboundedSender<Arrived>) {
+    while let Ok(arrived) = signals.read_signal() {
+        let Some(arrived) = arrived else { continue };
+        let signal = i32::try_from(arrived.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+        let Some(signal) = signal else { continue };
+        if out.send(Arrived { signal, is_from_terminal: arrived.ssi_code == SI_KERNEL }).is_err() {
+            return;
+        }
     }
 }

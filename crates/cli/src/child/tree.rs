@@ -21,6 +21,7 @@ struct Process {
     parent: i32,
     group: i32,
     is_dead: bool,
+    is_stopped: bool,
 }
 
 impl Process {
@@ -31,7 +32,8 @@ impl Process {
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
         let mut number = || fields.next()?.parse().ok();
-        Some(Self { pid, parent: number()?, group: number()?, is_dead: matches!(state, "Z" | "X") })
+        let (parent, group) = (number()?, number()?);
+        Some(Self { pid, parent, group, is_dead: matches!(state, "Z" | "X"), is_stopped: state == "T" })
     }
 }
 
@@ -57,7 +59,7 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(text) => {
-                children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()))
+                children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
             }
             // The thread may have ended meanwhile.
             Err(_) if !thread.path().exists() => {}
@@ -92,6 +94,11 @@ fn below_by_scan(root: i32) -> Vec<Process> {
 
 fn own() -> i32 {
     Pid::this().as_raw()
+}
+
+/// Whether a process is stopped.
+pub fn is_stopped(pid: i32) -> bool {
+    Process::read(pid).is_some_and(|process| process.is_stopped)
 }
 
 /// How many processes there are below this one.
@@ -138,17 +145,23 @@ fn send(pid: i32, signal: Signal) {
 pub enum Reaped {
     /// One ended.
     Ended(i32, u8),
+    /// One was stopped, by this signal.
+    Stopped(i32, i32),
     /// There are some, and none has ended.
     Running,
     /// There are none.
     Nobody,
 }
 
-/// Takes note of a child that ended. A child subreaper without children has nothing below it.
+/// Takes note of a child that ended or was stopped. A child subreaper without children has nothing below it.
 pub fn reap() -> Reaped {
     loop {
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) => return Reaped::Ended(pid.as_raw_nonzero().get(), code(status)),
+        match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some((pid, status))) => {
+                let pid = pid.as_raw_nonzero().get();
+                let stopped = status.stopping_signal().map(|signal| Reaped::Stopped(pid, signal));
+                return stopped.unwrap_or_else(|| Reaped::Ended(pid, code(status)));
+            }
             Ok(None) => return Reaped::Running,
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => return Reaped::Nobody,

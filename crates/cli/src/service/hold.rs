@@ -184,7 +184,7 @@ impl Holding<'_> {
             }
             self.voice.remark("stopped: its place in the queue is lost if this lasts longer than the TTL");
             self.voice.flush();
-            Signals::stop_here();
+            Signals::stop_here(Signal::SIGTSTP, || true);
         }
     }
 
@@ -251,7 +251,7 @@ impl Holding<'_> {
         });
         let mut group = match group {
             Ok(group) => group,
-            Err(error) => return self.not_started(&error),
+            Err(error) => return self.not_started(&format!("its keeper cannot be started: {error}")),
         };
         let outcome = tokio::select! {
             outcome = self.watch(session, guard, &mut group, signals) => outcome,
@@ -281,18 +281,18 @@ impl Holding<'_> {
                         ended = Outcome::Ended(code);
                         left_behind = (left > 0 && !self.args.release_on_exit).then(|| (Instant::now() + LEFT_BEHIND, left));
                     }
+                    Ok(Event::Stopped(stop)) => {
+                        self.say_stopped(session);
+                        group.stop_with(stop);
+                    }
                     Ok(Event::Ending) if is_lost => {}
                     Ok(Event::Ending) => {
                         is_lost = true;
                         self.say_lost(guard.why_lost().as_deref().unwrap_or("it could not be renewed in time"));
                     }
                     Ok(Event::Gone) => return if is_lost { Outcome::Lost } else { ended },
-                    Ok(Event::NotStarted { errno }) => return self.not_started(&io::Error::from_raw_os_error(errno)),
-                    Err(KeeperDied) => {
-                        child::end_everything();
-                        self.say_lost("the process that kept the command was killed");
-                        return Outcome::Lost;
-                    }
+                    Ok(Event::NotStarted { errno }) => return self.not_started(&io::Error::from_raw_os_error(errno).to_string()),
+                    Err(KeeperDied) => return self.end_without_keeper("the process that kept the command was killed"),
                 },
                 () = guard.lost(), if !is_lost => {
                     is_lost = true;
@@ -302,7 +302,10 @@ impl Holding<'_> {
                     self.say_lost(guard.why_lost().as_deref().unwrap_or("it is over"));
                 }
                 Ok(()) = safety.changed(), if !is_lost => group.set_deadlines(self.deadlines(session)),
-                arrived = signals.next() => group.hear(arrived, || self.say_stopped(session)),
+                arrived = signals.next() => group.forward(arrived),
+                () = sleep_until(self.last_resort(session)) => {
+                    return self.end_without_keeper("the process that kept the command did not end it");
+                }
                 left = elapsed(left_behind), if left_behind.is_some() => {
                     left_behind = None;
                     self.voice.remark(format!("the command ended, but {left} of its processes still run: {} stays held until they end", self.quoted()));
@@ -322,6 +325,21 @@ impl Holding<'_> {
         Deadlines { tell_at: kill_at.before(self.grace()), kill_at }
     }
 
+    /// When the keeper must have ended everything, but the lease has not ended yet.
+    fn last_resort(&self, session: &Session) -> Instant {
+        session.safe_until().checked_sub(self.args.ttl / 40).unwrap_or_else(Instant::now)
+    }
+
+    /// Does the work of a keeper that was killed or stopped.
+    fn end_without_keeper(&self, why: &str) -> Outcome {
+        let is_ended = child::end_everything();
+        self.say_lost(why);
+        if !is_ended {
+            self.voice.error(Failure::new("some processes of the command could not be ended"));
+        }
+        Outcome::Lost
+    }
+
     fn say_lost(&self, why: &str) {
         let what = if self.is_election { "leadership of " } else { "" };
         self.voice.error(Failure::new(format!("{what}{} is lost: {why}; ending the command", self.quoted())));
@@ -336,8 +354,8 @@ impl Holding<'_> {
         self.voice.flush();
     }
 
-    fn not_started(&self, error: &io::Error) -> Outcome {
-        self.voice.error(Failure::new(format!("'{}' cannot be run: {error}", shown(&self.args.command))));
+    fn not_started(&self, why: &str) -> Outcome {
+        self.voice.error(Failure::new(format!("'{}' cannot be run: {why}", shown(&self.args.command))));
         Outcome::NotStarted
     }
 

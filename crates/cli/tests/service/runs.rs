@@ -96,6 +96,13 @@ impl Running {
         Self { child, out: None, err: None }
     }
 
+    /// A run whose errors go into a file, to be read while it goes on.
+    pub fn with_errors_in(mut command: Command, path: &Path) -> Self {
+        let file = File::create(path).expect("there is room for a file");
+        let child = command.stdout(Stdio::null()).stderr(file).spawn().expect("the binary runs");
+        Self { child, out: None, err: None }
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

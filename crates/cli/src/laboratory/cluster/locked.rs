@@ -80,6 +80,7 @@ async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Fai
         tokio::select! {
             event = group.next() => match event {
                 Ok(Event::Ended { code, .. }) => ended = code,
+                Ok(Event::Stopped(stop)) => group.stop_with(stop),
                 Ok(Event::Ending) => is_lost = true,
                 Ok(Event::NotStarted { errno }) => {
                     let error = std::io::Error::from_raw_os_error(errno);
@@ -87,7 +88,7 @@ async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Fai
                 }
                 Ok(Event::Gone) => return Ok(if is_lost { LOST } else { ended }),
                 Err(_) => {
-                    child::end_everything();
+                    let _ = child::end_everything();
                     return Ok(LOST);
                 }
             },
@@ -96,7 +97,7 @@ async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Fai
                 let now = Boot::now();
                 group.set_deadlines(Deadlines { tell_at: now, kill_at: now.after(GRACE) });
             }
-            arrived = signals.next() => group.hear(arrived, || {}),
+            arrived = signals.next() => group.forward(arrived),
         }
     }
 }

@@ -139,21 +139,21 @@ impl Holding<'_> {
 /// Asks all nodes that are known how they are, at once: how many were asked, and what those said that answered.
 async fn ask_around(client: &Client) -> (usize, Vec<StatusResponse>) {
     let mut asked = client.endpoints().to_vec();
-    let mut answers = ask_each(client, &asked).await;
+    let mut answers = ask_each(client, asked.clone()).await;
     let members = answers.iter().flat_map(|status| &status.members).map(|member| member.address.clone());
     let mut others: Vec<String> = members.filter(|address| !asked.contains(address)).collect();
     others.sort();
     others.dedup();
-    answers.extend(ask_each(client, &others).await);
+    answers.extend(ask_each(client, others.clone()).await);
     answers.sort_by_key(|status| status.node);
     answers.dedup_by_key(|status| status.node);
     asked.extend(others);
     (asked.len(), answers)
 }
 
-async fn ask_each(client: &Client, addresses: &[String]) -> Vec<StatusResponse> {
+async fn ask_each(client: &Client, addresses: Vec<String>) -> Vec<StatusResponse> {
     let mut asking = JoinSet::new();
-    for address in addresses.iter().cloned() {
+    for address in addresses {
         let client = client.clone();
         asking.spawn(async move { timeout(ASKING, client.status(&address)).await });
     }

@@ -1,0 +1,330 @@
+//! Runners that are killed, stopped or held up, and commands that try to get away: what runs under a lock is dead before
+//! the next holder begins. Judged by what the commands write, not by what the runner says.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use rustix::io::ioctl_fionread;
+use rustix::process::Signal;
+
+use crate::nodes::{Service, send};
+use crate::runs::{Running, is_alive};
+use crate::until;
+use crate::wires::Wire;
+
+/// Beats into a file of its own, and does not mind being told to end.
+const BEAT: &str = "trap '' TERM HUP INT; while :; do date +%s%N >> beats-$1; sleep 0.01; done";
+/// The same, as a chain of processes each of which starts the next in a session of its own and ends.
+const HOP: &str = "trap '' TERM HUP INT; date +%s%N >> beats-hop; sleep 0.02; setsid sh hop.sh & exit 0";
+/// Everything that a command may start: a child, a session, a daemon whose parent ended, a chain.
+const FAMILY: &str = "sh beat.sh grandchild & setsid sh beat.sh session & (setsid sh beat.sh daemon &); sh hop.sh & \
+                      exec sh beat.sh command";
+const KINDS: [&str; 5] = ["command", "grandchild", "session", "daemon", "hop"];
+
+/// Notes when it was let in.
+const NEXT: &str = "date +%s%N > next";
+
+impl Service {
+    fn beats_of(&self, kind: &str) -> Vec<u64> {
+        let text = fs::read_to_string(self.path(&format!("beats-{kind}"))).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Puts the scripts where the commands find them.
+    fn with_scripts(self) -> Self {
+        for (name, script) in [("beat.sh", BEAT), ("hop.sh", HOP)] {
+            fs::write(self.path(name), script).expect("there is room");
+        }
+        self
+    }
+
+    fn all_beat(&self, kinds: &[&str]) {
+        until("everything runs", || kinds.iter().all(|kind| self.beats_of(kind).len() > 2));
+    }
+
+    /// The last beat of each was before the next holder began.
+    #[track_caller]
+    fn all_stopped_in_time(&self, kinds: &[&str]) {
+        let next: u64 = self.written("next").trim().parse().expect("it notes a time");
+        for kind in kinds {
+            let last = self.beats_of(kind).into_iter().max().expect("it ran");
+            assert!(last < next, "{kind} ran {} us into the next grant", (last - next) / 1_000);
+        }
+    }
+
+    fn pid_in(&self, name: &str) -> u32 {
+        self.written(name).trim().parse().expect("the number of a process")
+    }
+}
+
+/// The keeper that a runner has started.
+fn keeper_of(runner: u32) -> u32 {
+    let mut found = None;
+    until("the runner has a keeper", || {
+        let children =
+            fs::read_to_string(format!("/proc/{runner}/task/{runner}/children")).unwrap_or_default();
+        found = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        found.is_some()
+    });
+    found.expect("it was found")
+}
+
+#[test]
+fn nothing_outlives_the_lease_of_a_runner_that_was_killed() {
+    let service = Service::one().with_scripts();
+    let holder = service.begin("lock a --ttl 2s --grace 300ms", FAMILY);
+    service.all_beat(&KINDS);
+    let next = service.begin("lock a --ttl 1min", NEXT);
+    service.has_waiters("a", 1);
+    holder.signal(Signal::KILL);
+    next.end().ends(0);
+    service.all_stopped_in_time(&KINDS);
+}
+
+#[test]
+fn a_command_whose_runner_was_killed_is_told_before_it_is_killed() {
+    let service = Service::one();
+    let script = "trap 'echo told > told; exit 0' TERM; echo in > in; while :; do sleep 0.02; done";
+    let holder = service.begin("lock a --ttl 1min", script);
+    service.written("in");
+    holder.signal(Signal::KILL);
+    // Long before the lease ends.
+    assert_eq!(service.written("told"), "told\n");
+}
+
+#[test]
+fn nothing_outlives_the_lease_of_a_runner_that_was_stopped() {
+    let service = Service::one().with_scripts();
+    let holder = service.begin("elect a --ttl 2s --grace 300ms", FAMILY);
+    service.all_beat(&KINDS);
+    let next = service.begin("elect a --ttl 1min", NEXT);
+    service.has_waiters("a", 1);
+    holder.signal(Signal::STOP);
+    next.end().ends(0);
+    service.all_stopped_in_time(&KINDS);
+    holder.signal(Signal::CONT);
+    let ran = holder.end().ends(122);
+    assert!(ran.err.contains("error: leadership of 'a' is lost: "), "{}", ran.err);
+}
+
+/// The command itself fills the pipe, as it would in front of a pager that nobody scrolls.
+#[test]
+fn a_full_standard_error_holds_up_neither_renewals_nor_the_end() {
+    let service = Service::one().with_scripts();
+    let wire = Wire::to(service.address(1).parse().expect("it is an address"));
+    let script = "head -c 200000 /dev/zero >&2 & exec sh beat.sh command";
+    let address = wire.address.to_string();
+    let mut command = service.client(&["lock", "a", "--ttl", "1500ms", "--grace", "300ms", "-v"]);
+    command.args(["--endpoints", &address, "--probe", "test -e sick", "--probe-every", "1min"]);
+    command.args(["--", "/bin/sh", "-c", script]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut holder = Killed(command.spawn().expect("the binary runs"));
+    let unread = holder.0.stderr.take().expect("it is piped");
+    service.all_beat(&["command"]);
+    until("the pipe is full", || ioctl_fionread(&unread).is_ok_and(|bytes| bytes >= 65_536));
+    // It is renewed all the same.
+    let token = service.show("a")["holders"][0]["token"].as_u64();
+    let renewals = service.beats_of("command").len();
+    until("two leases passed", || service.beats_of("command").len() > renewals + 100);
+    assert_eq!(service.show("a")["holders"][0]["token"].as_u64(), token, "it was not renewed");
+
+    let next = service.begin("lock a --ttl 1min", NEXT);
+    service.has_waiters("a", 1);
+    wire.cut(true);
+    let mut ended = None;
+    until("the runner ends", || {
+        ended = holder.0.try_wait().expect("it can be asked");
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|status| status.code()), Some(122));
+    next.end().ends(0);
+    service.all_stopped_in_time(&["command"]);
+    drop(unread);
+}
+
+/// Ends with its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_runner_whose_keeper_was_killed_ends_everything_itself() {
+    let service = Service::one();
+    let script = "setsid sleep 60 & echo $! > session; sleep 60 & echo $! > child; echo $$ > command; wait";
+    let holder = service.begin("lock a", script);
+    let pids = ["session", "child", "command"].map(|name| service.pid_in(name));
+    send(keeper_of(holder.pid()), Signal::KILL);
+    let ran = holder.end().ends(122);
+    assert!(
+        ran.err.contains("error: 'a' is lost: the process that kept the command was killed"),
+        "{}",
+        ran.err
+    );
+    assert!(!pids.into_iter().any(is_alive), "something runs on");
+    service.shell("lock a --try", "exit 0").ends(0);
+}
+
+#[test]
+fn a_command_whose_keeper_is_stopped_ends_in_time_as_well() {
+    let service = Service::one().with_scripts();
+    let wire = Wire::to(service.address(1).parse().expect("it is an address"));
+    let line = format!("lock a --ttl 3s --grace 300ms --endpoints {}", wire.address);
+    let holder = service.begin(&line, FAMILY);
+    service.all_beat(&KINDS);
+    let next = service.begin("lock a --ttl 1min", NEXT);
+    service.has_waiters("a", 1);
+    send(keeper_of(holder.pid()), Signal::STOP);
+    wire.cut(true);
+    holder.end().ends(122);
+    next.end().ends(0);
+    service.all_stopped_in_time(&KINDS);
+}
+
+#[test]
+fn signals_of_the_job_do_not_reach_the_keeper() {
+    let service = Service::one();
+    let holder = service.begin("lock a", "echo in > in; while [ ! -e enough ]; do sleep 0.02; done; exit 7");
+    service.written("in");
+    let keeper = keeper_of(holder.pid());
+    for signal in
+        [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::TSTP, Signal::USR1, Signal::PIPE]
+    {
+        send(keeper, signal);
+    }
+    fs::write(service.path("enough"), "").expect("there is room");
+    holder.end().ends(7);
+}
+
+/// The command ends as soon as it is told, what it started takes its time.
+#[test]
+fn what_the_command_started_has_the_grace_as_well() {
+    let service = Service::one();
+    let slow = "trap 'sleep 0.3; echo done > done; exit' TERM; echo in > in; while :; do sleep 0.02; done";
+    fs::write(service.path("slow.sh"), slow).expect("there is room");
+    let holder = service.begin("lock a --ttl 1min --grace 15s", "setsid sh slow.sh & wait");
+    service.written("in");
+    service.conclave("release a --force --reason maintenance").ends(0);
+    let ran = holder.end().ends(122);
+    assert!(ran.err.contains("maintenance"), "{}", ran.err);
+    assert_eq!(fs::read_to_string(service.path("done")).unwrap_or_default(), "done\n", "it was killed");
+}
+
+#[test]
+fn the_lock_is_kept_for_what_the_command_left_behind() {
+    let service = Service::one();
+    let daemon = "echo $$ > daemon; while [ ! -e enough ]; do sleep 0.02; done";
+    fs::write(service.path("daemon.sh"), daemon).expect("there is room");
+    let script = "setsid sh daemon.sh < /dev/null > /dev/null 2>&1 & echo $$ > in; exit 5";
+    let command = service.client(&["lock", "a", "-v", "--", "/bin/sh", "-c", script]);
+    let holder = Running::with_errors_in(command, &service.path("errors"));
+    let (command, daemon) = (service.pid_in("in"), service.pid_in("daemon"));
+    until("the command has ended", || !is_alive(command));
+    service.shell("lock a --try", "touch never").ends(120);
+    assert!(is_alive(daemon));
+    until("the runner says what it waits for", || {
+        let errors = fs::read_to_string(service.path("errors")).unwrap_or_default();
+        errors.contains(" of its processes still run: 'a' stays held until they end")
+    });
+    fs::write(service.path("enough"), "").expect("there is room");
+    holder.end().ends(5);
+    service.shell("lock a --try", "exit 0").ends(0);
+
+    // Whoever waits for a daemon can be told to end it.
+    let holder =
+        service.begin("lock b", "setsid sleep 60 < /dev/null > /dev/null 2>&1 & echo $! > sleeper; exit 6");
+    let sleeper = service.pid_in("sleeper");
+    until("it is all that is left", || {
+        let stat = fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
+        stat.split(' ').nth(3) == Some(keeper_of(holder.pid()).to_string().as_str())
+    });
+    holder.signal(Signal::TERM);
+    holder.end().ends(6);
+    assert!(!is_alive(sleeper));
+    assert!(!service.path("never").exists());
+}
+
+#[test]
+fn what_the_command_left_behind_is_let_go_when_asked_for() {
+    let service = Service::one();
+    let script = "setsid sleep 60 < /dev/null > /dev/null 2>&1 & echo $! > sleeper; exit 5";
+    service.shell("lock a --release-on-exit", script).ends(5);
+    let sleeper = service.pid_in("sleeper");
+    service.shell("lock a --try", "exit 0").ends(0);
+    assert!(is_alive(sleeper), "it was ended");
+    send(sleeper, Signal::KILL);
+
+    // What is lost before the command ends is lost for everything it started.
+    let script = "setsid sleep 60 & echo $! > other; echo in > in; exec sleep 60";
+    let holder = service.begin("lock a --release-on-exit --grace 200ms", script);
+    service.written("in");
+    let other = service.pid_in("other");
+    service.conclave("release a --force --reason maintenance").ends(0);
+    holder.end().ends(122);
+    assert!(!is_alive(other));
+}
+
+#[test]
+fn a_stopped_command_hears_that_it_is_to_end() {
+    let service = Service::one();
+    let holder = service.begin("lock a", "trap 'exit 9' TERM; echo $$ > in; while :; do sleep 0.02; done");
+    let command = service.pid_in("in");
+    send(command, Signal::STOP);
+    until("it is stopped", || {
+        let stat = fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
+        stat.contains(") T ")
+    });
+    holder.signal(Signal::TERM);
+    holder.end().ends(9);
+}
+
+/// Exit codes of a command are its own, even if they look like ours.
+#[test]
+fn a_command_with_the_exit_code_of_a_loss_has_not_lost() {
+    let service = Service::one();
+    for code in [122, 123] {
+        let script = format!("echo x >> runs-{code}; exit {code}");
+        service.shell("elect a --again", &script).ends(code);
+        assert_eq!(fs::read_to_string(service.path(&format!("runs-{code}"))).unwrap_or_default(), "x\n");
+    }
+}
+
+#[test]
+fn a_probe_that_hangs_is_killed_with_what_it_started() {
+    let service = Service::one();
+    let mut command = service.client(&["elect", "a", "--ttl", "1s", "--probe-every", "10ms"]);
+    // Only the first one hangs.
+    command.args(["--probe", "test -e probe || { setsid sleep 60 & echo $! > probe; wait; }"]);
+    command.args(["--", "/bin/sh", "-c", "echo in > in; exec sleep 60"]);
+    let leader = Running::start(command);
+    service.written("in");
+    let probe = service.pid_in("probe");
+    until("the probe has ended", || !is_alive(probe));
+    leader.signal(Signal::TERM);
+    let ran = leader.end();
+    assert!(ran.err.contains("the probe fails"), "{}", ran.err);
+}
+
+#[test]
+fn what_was_ignored_at_the_start_stays_ignored() {
+    let service = Service::one();
+    let script =
+        "trap 'echo heard > heard' USR1; echo in > in; while [ ! -e enough ]; do sleep 0.02; done; exit 7";
+    let mut command = std::process::Command::new("nohup");
+    command
+        .arg(crate::runs::BINARY)
+        .args(["lock", "a", "--", "/bin/sh", "-c", script])
+        .current_dir(service.home());
+    command.env("CONCLAVE_ENDPOINTS", service.endpoints()).stdin(Stdio::null());
+    let holder = Running::start(command);
+    service.written("in");
+    holder.signal(Signal::HUP);
+    // What comes after it is heard.
+    holder.signal(Signal::USR1);
+    service.written("heard");
+    fs::write(service.path("enough"), "").expect("there is room");
+    holder.end().ends(7);
+}

@@ -1,0 +1,177 @@
+//! Commands on a terminal: an interactive shell in a pseudo-terminal, with somebody who types.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::Signal;
+
+use crate::nodes::{Service, send};
+use crate::runs::BINARY;
+use crate::until;
+
+/// An interactive shell with job control.
+struct Terminal {
+    shell: Child,
+    keyboard: File,
+    screen: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    fn open(service: &Service) -> Self {
+        let pty = nix::pty::openpty(None, None).expect("there are terminals");
+        let side = || pty.slave.try_clone().expect("a terminal can be shared");
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", "bash", "--norc", "--noprofile", "-i"]).current_dir(service.home());
+        command.env("CONCLAVE_ENDPOINTS", service.endpoints()).env("PS1", "$ ").env("TERM", "dumb");
+        let shell = command.stdin(side()).stdout(side()).stderr(side()).spawn().expect("there is a shell");
+        let keyboard = File::from(pty.master);
+        let mut from = keyboard.try_clone().expect("a terminal can be shared");
+        let screen = Arc::new(Mutex::new(String::new()));
+        let shown = Arc::clone(&screen);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4_096];
+            while let Ok(count @ 1..) = from.read(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                shown.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
+            }
+        });
+        Self { shell, keyboard, screen }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("somebody listens");
+    }
+
+    fn line(&mut self, line: &str) {
+        self.types(&format!("{line}\n"));
+    }
+
+    fn screen(&self) -> String {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn shows(&self, text: &str) {
+        until(&format!("the screen shows {text}"), || self.screen().contains(text));
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+        if std::thread::panicking() {
+            println!("--- the screen\n{}", self.screen());
+        }
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
+}
+
+#[test]
+fn a_background_job_leaves_the_terminal_to_the_shell() {
+    let service = Service::one();
+    let mut terminal = Terminal::open(&service);
+    let script = "echo in > in; while [ ! -e enough ]; do sleep 0.02; done; echo out > out";
+    terminal.line(&format!("{BINARY} lock a -- sh -c '{script}' &"));
+    service.written("in");
+    terminal.line("read line; echo $line > first");
+    terminal.line("typed");
+    assert_eq!(service.written("first"), "typed\n");
+    fs::write(service.path("enough"), "").expect("there is room");
+    service.written("out");
+    terminal.line("wait; echo $? > code; read line; echo $line > second");
+    terminal.line("again");
+    assert_eq!(service.written("second"), "again\n");
+    // A background job that reads the terminal is stopped, as any other.
+    terminal.line(&format!(
+        "{BINARY} lock b --ttl 1min -- sh -c 'echo $$ > reader; read line; echo $line > third' &"
+    ));
+    let reader = service.written("reader").trim().parse().expect("a number");
+    until("it is stopped", || is_stopped(reader));
+    terminal.line("fg");
+    terminal.line("to the job");
+    assert_eq!(service.written("third"), "to the job\n");
+}
+
+#[test]
+fn ctrl_z_gives_the_prompt_back_and_fg_goes_on() {
+    let service = Service::one();
+    let mut terminal = Terminal::open(&service);
+    let script =
+        "echo $$ > in; read line; echo $line > heard; while [ ! -e enough ]; do sleep 0.02; done; exit 3";
+    terminal.line(&format!("{BINARY} lock a --ttl 1min -- sh -c '{script}'"));
+    let command = service.written("in").trim().parse().expect("a number");
+    terminal.types("\x1a");
+    until("the command is stopped", || is_stopped(command));
+    terminal.shows("note: stopped: 'a' is lost and the command ended unless it goes on within ");
+    terminal.line("echo prompt > prompt");
+    assert_eq!(service.written("prompt"), "prompt\n");
+    // The second time as the first.
+    for round in ["one", "two"] {
+        terminal.line("fg");
+        until("it goes on", || !is_stopped(command));
+        terminal.types("\x1a");
+        until("the command is stopped", || is_stopped(command));
+        terminal.line(&format!("echo {round} > {round}"));
+        service.written(round);
+    }
+    terminal.line("fg");
+    terminal.line("hello");
+    assert_eq!(service.written("heard"), "hello\n");
+    fs::write(service.path("enough"), "").expect("there is room");
+    terminal.line("echo $? > code");
+    assert_eq!(service.written("code"), "3\n");
+}
+
+#[test]
+fn a_job_that_is_stopped_for_too_long_loses_its_lock_and_its_command() {
+    let service = Service::one();
+    let mut terminal = Terminal::open(&service);
+    terminal.line(&format!("{BINARY} lock a --ttl 1s --grace 100ms -- sh -c 'echo $$ > in; exec sleep 60'"));
+    let command: u32 = service.written("in").trim().parse().expect("a number");
+    terminal.types("\x1a");
+    service.shell("lock a", &format!("kill -0 {command} || echo dead > dead")).ends(0);
+    assert_eq!(service.written("dead"), "dead\n");
+    terminal.line("fg");
+    terminal.line("echo $? > code");
+    assert_eq!(service.written("code"), "122\n");
+    terminal.shows("error: 'a' is lost: it could not be renewed in time");
+}
+
+#[test]
+fn a_signal_is_heard_once_whoever_sent_it() {
+    let service = Service::one();
+    let mut terminal = Terminal::open(&service);
+    let script =
+        "trap \"echo INT >> ints\" INT; echo $PPID > in; while [ ! -e enough ]; do sleep 0.02; done; exit 4";
+    terminal.line(&format!("{BINARY} lock a -- sh -c '{script}'"));
+    let keeper: u32 = service.written("in").trim().parse().expect("a number");
+    let stat = fs::read_to_string(format!("/proc/{keeper}/stat")).expect("the keeper runs");
+    let runner = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+    let ints = || fs::read_to_string(service.path("ints")).unwrap_or_default().lines().count();
+    terminal.types("\x03");
+    until("Ctrl-C is heard", || ints() == 1);
+    send(runner.expect("it has a parent"), Signal::INT);
+    until("the signal is heard", || ints() == 2);
+    fs::write(service.path("enough"), "").expect("there is room");
+    terminal.line("echo $? > code");
+    assert_eq!(service.written("code"), "4\n");
+    assert_eq!(ints(), 2);
+}
+
+/// The other end of a pipeline is in the same job, and may read the terminal, as pagers do.
+#[test]
+fn a_pipeline_is_one_job() {
+    let service = Service::one();
+    let mut terminal = Terminal::open(&service);
+    let pager = "read line < /dev/tty; echo $line > typed; cat > piped";
+    terminal.line(&format!("{BINARY} lock a -- sh -c 'echo text; echo in > in' | sh -c '{pager}'"));
+    service.written("in");
+    terminal.line("key");
+    assert_eq!(service.written("typed"), "key\n");
+    assert_eq!(service.written("piped"), "text\n");
+}

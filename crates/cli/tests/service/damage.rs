@@ -120,7 +120,7 @@ fn an_acknowledged_grant_is_not_forgotten_for_one_bit() {
     let sound = fs::read(&path).expect("it can be read");
     // Any bit of the last four writes, each of which has a sector of its own.
     let (name, last) = flip_last(&service, 1);
-    for at in (last - 3 * 512..last + 512).step_by(89) {
+    for at in (last - 3 * 512..last + 512).step_by(171) {
         fs::write(&path, &sound).expect("there is room");
         flip(&path, at);
         is_refused(&service, &[&name, &format!("is damaged at byte {} ", at / 512 * 512)]);

@@ -205,7 +205,7 @@ async fn a_log_can_be_closed_on_a_full_disk() {
         let mut sectors = SEGMENT as usize / SECTOR - 2 - extra;
         let mut next = 0;
         while sectors > 0 {
-            let length = if sectors % 3 == 0 { 600 } else { 30 };
+            let length = if sectors.is_multiple_of(3) { 600 } else { 30 };
             append(&mut log, vec![entry(1, next, length)]).await;
             sectors -= length.div_ceil(SECTOR);
             next += 1;

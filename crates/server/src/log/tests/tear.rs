@@ -74,9 +74,10 @@ async fn a_large_last_write_may_be_torn_in_any_way() {
     for pick in 1..200_u64 {
         let mut torn = bytes.clone();
         let lost = pick.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        lost_sectors(&last, lost & (1 << 50) - 1 | 1 << (pick % 50)).for_each(|sector| torn[sector].fill(0));
+        lost_sectors(&last, (lost & ((1 << 50) - 1)) | (1 << (pick % 50)))
+            .for_each(|sector| torn[sector].fill(0));
         // The file may not have grown yet, or not as far as it should.
-        if pick % 3 == 0 {
+        if pick.is_multiple_of(3) {
             torn.truncate((SEGMENT as usize + SECTOR * pick as usize).min(bytes.len()));
         }
         let disk = disk_with(&[(0, &first), (1, &torn)]).await;

@@ -27,7 +27,7 @@ use crate::birth::{Gate, Newborn};
 use crate::disk::{Disk, StorageError};
 use crate::handover::Handover;
 use crate::identity::{Identity, Stage};
-use crate::log::{Closed, Log, LogReader, SEGMENT_BYTES};
+use crate::log::{Closed, Log, LogReader, ReadLog, SEGMENT_BYTES};
 use crate::machine::{Machine, Shared, Sink};
 use crate::network::{MESSAGE_BYTES, Peers, addressee};
 pub use crate::peer::PeerService;
@@ -193,8 +193,9 @@ impl Consensus {
         let identity = Identity::check(Arc::clone(&disk), id, members.clone()).await?;
         let may_be_new = identity.stage != Stage::Settled;
         let machine = Machine::open(Arc::clone(&disk), sink).await?;
-        let (log, closed) = Log::open(id, Arc::clone(&disk), compaction.segment_bytes, may_be_new).await?;
-        is_whole(&disk, &identity, (log.is_pristine(), log.purged()), machine.applied())?;
+        let log = Log::read(Arc::clone(&disk), may_be_new).await?;
+        is_whole(&disk, &identity, &log, machine.applied())?;
+        let (log, closed) = log.open(id, compaction.segment_bytes).await?;
         let identity = claim(&disk, identity).await?;
         let settled = identity.stage == Stage::Settled;
         // A node that is not settled must not stand for election.
@@ -334,13 +335,13 @@ impl Consensus {
 pub(crate) fn is_whole(
     disk: &Arc<dyn Disk>,
     identity: &Identity,
-    (is_pristine, purged): (bool, Option<LogId>),
+    log: &ReadLog,
     applied: Option<LogId>,
 ) -> Result<(), StorageError> {
-    if !identity.is_noted && !is_pristine {
+    if !identity.is_noted && !log.is_pristine() {
         return Err(StorageError::Missing { place: disk.place("identity") });
     }
-    if purged.map(|id| id.index) > applied.map(|id| id.index) {
+    if log.purged().map(|id| id.index) > applied.map(|id| id.index) {
         return Err(StorageError::Missing { place: disk.place("snapshot-*") });
     }
     Ok(())

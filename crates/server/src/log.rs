@@ -43,6 +43,12 @@ pub struct Log {
     reader: LogReader,
 }
 
+/// A log that has been read. Nothing on the disk has been changed yet.
+pub(crate) struct ReadLog {
+    disk: Arc<dyn Disk>,
+    found: recover::Recovered,
+}
+
 /// The log, to be read by many.
 #[derive(Clone, Debug)]
 pub struct LogReader(Arc<Mutex<Contents>>);
@@ -59,6 +65,30 @@ impl Closed {
     }
 }
 
+impl ReadLog {
+    /// Whether nothing was ever written.
+    pub(crate) fn is_pristine(&self) -> bool {
+        self.found.contents == Contents::default()
+    }
+
+    /// The last entry that was forgotten.
+    pub(crate) fn purged(&self) -> Option<LogId> {
+        self.found.contents.purged
+    }
+
+    /// Makes ready to go on, for the node of this number.
+    ///
+    /// # Errors
+    /// If the disk cannot be used.
+    pub(crate) async fn open(self, id: u64, segment_bytes: u64) -> Result<(Log, Closed), StorageError> {
+        let Self { disk, found } = self;
+        let started = writer::start(Arc::clone(&disk), found, segment_bytes).await;
+        let (pen, end, found) = started.map_err(StorageError::io(&*disk, ""))?;
+        let reader = LogReader(Arc::new(Mutex::new(found.contents)));
+        Ok((Log { id, pen, reader }, Closed(end)))
+    }
+}
+
 impl Log {
     /// Reads what is there and makes ready to go on, for the node of this number.
     ///
@@ -70,45 +100,27 @@ impl Log {
         segment_bytes: u64,
         may_be_new: bool,
     ) -> Result<(Self, Closed), StorageError> {
-        let failed = |error| StorageError::Io { place: disk.place(""), error };
-        let found = Self::read(&disk, may_be_new).await?;
-        let (pen, end, found) =
-            writer::start(Arc::clone(&disk), found, segment_bytes).await.map_err(failed)?;
-        let reader = LogReader(Arc::new(Mutex::new(found.contents)));
-        Ok((Self { id, pen, reader }, Closed(end)))
+        Self::read(disk, may_be_new).await?.open(id, segment_bytes).await
     }
 
-    async fn read(disk: &Arc<dyn Disk>, may_be_new: bool) -> Result<recover::Recovered, StorageError> {
-        let failed = |error| StorageError::Io { place: disk.place(""), error };
-        let at = Arc::clone(disk);
-        let found = within(&**disk, async move { recover::recover(&*at).await }).await.map_err(failed)??;
-        if !may_be_new && found.contents == Contents::default() {
-            return Err(StorageError::Missing { place: disk.place(&format::segment_name(0)) });
-        }
-        Ok(found)
-    }
-
-    /// Reads what is there, and changes nothing: whether anything was ever written, and the last entry that was forgotten.
+    /// Reads what is there, and changes nothing.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) async fn examine(
-        disk: &Arc<dyn Disk>,
-        may_be_new: bool,
-    ) -> Result<(bool, Option<LogId>), StorageError> {
-        let contents = Self::read(disk, may_be_new).await?.contents;
-        Ok((contents == Contents::default(), contents.purged))
+    pub(crate) async fn read(disk: Arc<dyn Disk>, may_be_new: bool) -> Result<ReadLog, StorageError> {
+        let at = Arc::clone(&disk);
+        let found = within(&*disk, async move { recover::recover(&*at).await }).await;
+        let found = found.map_err(StorageError::io(&*disk, ""))??;
+        if !may_be_new && found.contents == Contents::default() {
+            return Err(StorageError::Missing { place: disk.place(&format::segment_name(0)) });
+        }
+        Ok(ReadLog { disk, found })
     }
 
     /// Whether nothing was ever written.
     #[must_use]
     pub fn is_pristine(&self) -> bool {
         *self.reader.lock() == Contents::default()
-    }
-
-    /// The last entry that was forgotten.
-    pub(crate) fn purged(&self) -> Option<LogId> {
-        self.reader.lock().purged
     }
 
     /// A handle to read with.

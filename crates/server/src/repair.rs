@@ -92,8 +92,8 @@ async fn examine(id: u64, members: &BTreeMap<u64, String>, disk: &Arc<dyn Disk>)
     is_finished(disk).await?;
     let identity = Identity::check(Arc::clone(disk), id, members.clone()).await?;
     let snapshot = Snapshots::new(Arc::clone(disk)).newest().await?;
-    let log = Log::examine(disk, identity.stage != Stage::Settled).await?;
-    is_whole(disk, &identity, log, snapshot.and_then(|snapshot| snapshot.meta.last_log_id))
+    let log = Log::read(Arc::clone(disk), identity.stage != Stage::Settled).await?;
+    is_whole(disk, &identity, &log, snapshot.and_then(|snapshot| snapshot.meta.last_log_id))
 }
 
 /// Moves all files of a node into a folder; goes on with what was begun.

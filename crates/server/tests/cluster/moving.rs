@@ -154,6 +154,27 @@ async fn a_node_that_lost_its_log_but_not_its_name_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_refused_writes_nothing() {
+    for missing in ["identity", "snapshot-"] {
+        let mut cluster = Cluster::start(1, small()).await;
+        let leader = cluster.leader().await;
+        cluster.propose_many(leader, 300).await;
+        eventually("the log begins anew", || (cluster.consensus(1).status().purged > 0).then_some(())).await;
+        cluster.kill(1, 0).await;
+        let disk = Arc::new(cluster.disks[&1].clone());
+        for name in disk.list().await.unwrap() {
+            if name.starts_with(missing) {
+                disk.remove(&name).await.unwrap();
+            }
+        }
+        let syncs = disk.syncs();
+        let start = Consensus::start(cluster.options(1, disk.clone(), Arc::new(Heard::default()))).await;
+        assert!(matches!(start, Err(StartError::Storage(StorageError::Missing { .. }))), "{missing}");
+        assert_eq!(disk.syncs(), syncs, "{missing}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_starts_again_on_a_full_disk() {
     let mut cluster = Cluster::start(1, Compaction::default()).await;
     let leader = cluster.leader().await;

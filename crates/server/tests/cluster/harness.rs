@@ -138,7 +138,7 @@ pub struct Cluster {
 }
 
 pub fn small() -> Compaction {
-    Compaction { entries: 20, keep: 5, segment_bytes: 4096, ..Compaction::default() }
+    Compaction { entries: 20, keep: 5, segment_bytes: 32 << 10, ..Compaction::default() }
 }
 
 impl Cluster {

@@ -34,7 +34,6 @@ pub fn notice(word: &str, text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{} {}", format!("{word}:").yellow(), one_line(text));
 }
 
-#[cfg(feature = "laboratory")]
 /// The width of the terminal, if the output goes to one.
 pub fn terminal_width() -> Option<usize> {
     let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(io::stdout())?;

@@ -6,9 +6,14 @@ mod duration;
 mod hold;
 mod see;
 mod serve;
+mod status;
+mod table;
 mod voice;
 
-use conclave_client::{Client, Options};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_client::{Client, Error, Options};
 
 use crate::failure::{Failure, Verdict};
 use args::{EndpointArgs, ServiceCommand};
@@ -24,7 +29,7 @@ pub fn run(command: &ServiceCommand) -> Result<Verdict, Failure> {
         ServiceCommand::Why(args) => see::why(args),
         ServiceCommand::Observe(args) => see::observe(args),
         ServiceCommand::Release(args) => see::release(args),
-        ServiceCommand::Status(args) => see::status(args),
+        ServiceCommand::Status(args) => status::status(args),
         ServiceCommand::Bench(args) => bench(args),
     }
 }
@@ -46,6 +51,15 @@ fn run_client<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("no client can be run: {error}")))?;
     runtime.block_on(work)
+}
+
+/// The exit code where the service does not answer.
+const UNAVAILABLE: u8 = 123;
+
+/// Why the service does not answer, where it was asked, and what to do about it.
+async fn unanswered(client: &Client, error: &Error) -> Failure {
+    // It has been waited for already.
+    status::Survey::make(client, BTreeMap::new(), Duration::from_secs(1)).await.explain(error)
 }
 
 /// A client of the service that the options, the environment or a file name.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use conclave_wire::v1;
 use conclave_wire::v1::conclave_client::ConclaveClient;
+use prost::bytes::Bytes;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Response, Status, Streaming};
@@ -23,12 +24,35 @@ impl Client {
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
+        self.ask_along(&mut None, ask).await
+    }
+
+    /// The same, along the way of the question before, as long as it leads somewhere: the pages of an answer share one
+    /// connection.
+    async fn ask_along<T, F>(
+        &self,
+        way: &mut Option<Channel>,
+        ask: impl Fn(ConclaveClient<Channel>) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        if let Some(channel) = way.take()
+            && let Ok(answer) = self.ask_through(channel.clone(), &ask).await
+        {
+            *way = Some(channel);
+            return Ok(answer);
+        }
         let give_up = Instant::now() + self.options.patience;
         loop {
             let mut last = None;
             for endpoint in &self.options.endpoints {
-                match self.ask_at(endpoint, &ask).await {
-                    Ok(answer) => return Ok(answer),
+                let channel = self.channel(endpoint)?;
+                match self.ask_through(channel.clone(), &ask).await {
+                    Ok(answer) => {
+                        *way = Some(channel);
+                        return Ok(answer);
+                    }
                     Err(Error::Unavailable(why)) => {
                         last = Some(Error::Unavailable(format!("{endpoint}: {why}")));
                     }
@@ -42,31 +66,43 @@ impl Client {
         }
     }
 
+    fn channel(&self, endpoint: &str) -> Result<Channel, Error> {
+        conclave_wire::channel(&self.options.transport, endpoint, self.options.connect_timeout)
+            .map_err(|error| Error::Endpoint(error.to_string()))
+    }
+
     /// Asks one node.
-    async fn ask_at<T, F>(
+    async fn ask_through<T, F>(
         &self,
-        endpoint: &str,
+        channel: Channel,
         ask: impl Fn(ConclaveClient<Channel>) -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
-        let limit = self.options.connect_timeout;
-        let channel = conclave_wire::channel(&self.options.transport, endpoint, limit)
-            .map_err(|error| Error::Endpoint(error.to_string()))?;
-        match tokio::time::timeout(limit * 3, ask(ConclaveClient::new(channel))).await {
+        let limit = self.options.connect_timeout * 3;
+        match tokio::time::timeout(limit, ask(ConclaveClient::new(channel))).await {
             Ok(answer) => Ok(answer?.into_inner()),
             Err(_) => Err(Error::Unavailable("it does not answer".to_owned())),
         }
     }
 
-    /// The names in use that begin with a prefix, in order.
+    /// The names that begin with a prefix and that somebody holds or waits for, in order.
     pub async fn list(&self, prefix: &str) -> Result<Vec<v1::Summary>, Error> {
-        let mut names = Vec::new();
+        self.list_pages(prefix, false).await
+    }
+
+    /// The same, with names that are remembered only for their history.
+    pub async fn list_all(&self, prefix: &str) -> Result<Vec<v1::Summary>, Error> {
+        self.list_pages(prefix, true).await
+    }
+
+    async fn list_pages(&self, prefix: &str, with_idle: bool) -> Result<Vec<v1::Summary>, Error> {
+        let (mut names, mut way) = (Vec::new(), None);
         loop {
             let after = names.last().map(|last: &v1::Summary| last.name.clone()).unwrap_or_default();
-            let request = v1::ListRequest { prefix: prefix.to_owned(), after, limit: 0 };
-            let page = self.ask_any(|mut client| {
+            let request = v1::ListRequest { prefix: prefix.to_owned(), after, limit: 0, with_idle };
+            let page = self.ask_along(&mut way, |mut client| {
                 let request = request.clone();
                 async move { client.list(request).await }
             });
@@ -78,10 +114,36 @@ impl Client {
         }
     }
 
-    /// Everything about a name; nothing if the service does not know it.
+    /// Everything about a name; nothing if the service does not know it. A long queue comes in pages, each as of its own
+    /// moment, which are put together here.
     pub async fn show(&self, name: &str) -> Result<Option<v1::ShowResponse>, Error> {
-        let shown = self.ask_any(|mut client| {
-            let request = v1::ShowRequest { name: name.to_owned() };
+        let mut way = None;
+        let Some(mut shown) = self.show_page(&mut way, name, 0, Bytes::new()).await? else { return Ok(None) };
+        while !shown.next.is_empty() {
+            let from = std::mem::take(&mut shown.next);
+            let Some(page) = self.show_page(&mut way, name, 0, from).await? else { break };
+            shown.holders.extend(page.holders);
+            shown.queue.extend(page.queue);
+            shown.next = page.next;
+        }
+        Ok(Some(shown))
+    }
+
+    /// The beginning of the same: no more than so many holders and waiters, which are counted in the summary.
+    pub async fn show_first(&self, name: &str, limit: u32) -> Result<Option<v1::ShowResponse>, Error> {
+        self.show_page(&mut None, name, limit, Bytes::new()).await
+    }
+
+    async fn show_page(
+        &self,
+        way: &mut Option<Channel>,
+        name: &str,
+        limit: u32,
+        from: Bytes,
+    ) -> Result<Option<v1::ShowResponse>, Error> {
+        let request = v1::ShowRequest { name: name.to_owned(), from, limit };
+        let shown = self.ask_along(way, |mut client| {
+            let request = request.clone();
             async move { client.show(request).await }
         });
         Ok(Some(shown.await?).filter(|shown| shown.summary.is_some()))
@@ -89,19 +151,41 @@ impl Client {
 
     /// Everything about a session; nothing if there is none.
     pub async fn show_session(&self, session: u64) -> Result<Option<v1::ShowSessionResponse>, Error> {
-        let shown = self.ask_any(|mut client| async move {
-            client.show_session(v1::ShowSessionRequest { session }).await
+        let mut way = None;
+        let Some(mut shown) = self.session_page(&mut way, session, Bytes::new()).await? else {
+            return Ok(None);
+        };
+        while !shown.next.is_empty() {
+            let from = std::mem::take(&mut shown.next);
+            let Some(page) = self.session_page(&mut way, session, from).await? else { break };
+            shown.held.extend(page.held);
+            shown.waiting.extend(page.waiting);
+            shown.next = page.next;
+        }
+        Ok(Some(shown))
+    }
+
+    async fn session_page(
+        &self,
+        way: &mut Option<Channel>,
+        session: u64,
+        from: Bytes,
+    ) -> Result<Option<v1::ShowSessionResponse>, Error> {
+        let shown = self.ask_along(way, |mut client| {
+            let request = v1::ShowSessionRequest { session, from: from.clone() };
+            async move { client.show_session(request).await }
         });
         Ok(Some(shown.await?).filter(|shown| shown.session != 0))
     }
 
-    /// What a name's first waiter, or a session, waits for, and through whom.
-    pub async fn why(&self, of: v1::why_request::Of) -> Result<Vec<v1::Wait>, Error> {
-        let why = self.ask_any(|mut client| {
+    /// What a name's first waiter, or a session, waits for, and through whom: a chain of waits, and who is in the way at
+    /// each of them.
+    pub async fn why(&self, of: v1::why_request::Of) -> Result<v1::WhyResponse, Error> {
+        self.ask_any(|mut client| {
             let request = v1::WhyRequest { of: Some(of.clone()) };
             async move { client.why(request).await }
-        });
-        Ok(why.await?.chain)
+        })
+        .await
     }
 
     /// What a fencing token is worth.
@@ -115,7 +199,8 @@ impl Client {
 
     /// How one node is, as it sees it.
     pub async fn status(&self, endpoint: &str) -> Result<v1::StatusResponse, Error> {
-        self.ask_at(endpoint, |mut client| async move { client.status(v1::StatusRequest {}).await }).await
+        let channel = self.channel(endpoint)?;
+        self.ask_through(channel, |mut client| async move { client.status(v1::StatusRequest {}).await }).await
     }
 
     /// Where the client asks.
@@ -127,14 +212,113 @@ impl Client {
     /// Follows the leader of a name.
     #[must_use]
     pub fn observe(&self, name: impl Into<String>) -> Observer {
-        Observer { client: self.clone(), name: name.into(), stream: None, last: None, revision: 0 }
+        Observer {
+            client: self.clone(),
+            name: name.into(),
+            following: Following::default(),
+            last: None,
+            revision: 0,
+        }
     }
 
-    /// Follows the names that begin with a prefix.
+    /// Follows the names that begin with a prefix, beginning with those that somebody holds or waits for.
     #[must_use]
     pub fn watch(&self, prefix: impl Into<String>) -> Watcher {
-        Watcher { client: self.clone(), prefix: prefix.into(), stream: None }
+        let request = v1::WatchRequest { prefix: prefix.into(), with_idle: false };
+        Watcher { client: self.clone(), request, following: Following::default() }
     }
+
+    /// The same, beginning with all that are remembered.
+    #[must_use]
+    pub fn watch_all(&self, prefix: impl Into<String>) -> Watcher {
+        let request = v1::WatchRequest { prefix: prefix.into(), with_idle: true };
+        Watcher { client: self.clone(), request, following: Following::default() }
+    }
+}
+
+/// A stream that is opened again when it breaks: soon at first, then less and less often. What will not go away by itself
+/// is an error.
+struct Following<T> {
+    stream: Option<Streaming<T>>,
+    /// How often in a row it broke before anything was heard.
+    failures: u32,
+}
+
+impl<T> Default for Following<T> {
+    fn default() -> Self {
+        Self { stream: None, failures: 0 }
+    }
+}
+
+/// What came of listening.
+enum Heard<T> {
+    /// The stream was opened, for the first time or again.
+    Opened,
+    /// Something was said.
+    News(T),
+}
+
+/// Streams that break at once so often in a row will go on doing so.
+const HOPELESS: u32 = 8;
+/// The longest pause before a stream is opened again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+impl<T> Following<T> {
+    /// Listens; whoever stops listening in between misses nothing.
+    async fn next<F>(&mut self, open: impl Fn() -> F) -> Result<Heard<T>, Error>
+    where
+        F: Future<Output = Result<Streaming<T>, Error>>,
+    {
+        loop {
+            let Some(stream) = &mut self.stream else {
+                if self.failures > 0 {
+                    tokio::time::sleep(pause(self.failures)).await;
+                }
+                self.stream = Some(open().await?);
+                return Ok(Heard::Opened);
+            };
+            let ended = match stream.message().await {
+                Ok(Some(answer)) => {
+                    self.failures = 0;
+                    return Ok(Heard::News(answer));
+                }
+                Ok(None) => None,
+                Err(status) => Some(status),
+            };
+            self.stream = None;
+            self.failures = (self.failures + 1).min(HOPELESS);
+            match ended {
+                Some(status) if is_lasting(status.code()) => return Err(status.into()),
+                ended if self.failures == HOPELESS => {
+                    let why =
+                        ended.map_or_else(|| "it ended".to_owned(), |status| status.message().to_owned());
+                    return Err(Error::Unavailable(format!("a stream breaks again and again: {why}")));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How long to wait after so many failures.
+fn pause(failures: u32) -> Duration {
+    (PAUSE * (1 << failures.saturating_sub(1).min(16))).min(LONGEST_PAUSE)
+}
+
+/// Whether asking again would end in the same way.
+fn is_lasting(code: tonic::Code) -> bool {
+    use tonic::Code;
+    matches!(
+        code,
+        Code::InvalidArgument
+            | Code::NotFound
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::DataLoss
+    )
 }
 
 /// What an observer sees.
@@ -150,7 +334,7 @@ pub struct Observed {
 pub struct Observer {
     client: Client,
     name: String,
-    stream: Option<Streaming<v1::ObserveResponse>>,
+    following: Following<v1::ObserveResponse>,
     last: Option<Option<Leader>>,
     revision: u64,
 }
@@ -160,15 +344,15 @@ impl Observer {
     /// client's patience lasts, and may be asked again.
     pub async fn next(&mut self) -> Result<Observed, Error> {
         loop {
-            let mut stream = match self.stream.take() {
-                Some(stream) => stream,
-                None => self.open().await?,
+            let request = v1::ObserveRequest { name: self.name.clone(), after_revision: self.revision };
+            let client = &self.client;
+            let open = || {
+                client.ask_any(|mut client| {
+                    let request = request.clone();
+                    async move { client.observe(request).await }
+                })
             };
-            let Ok(Some(answer)) = stream.message().await else {
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            };
-            self.stream = Some(stream);
+            let Heard::News(answer) = self.following.next(open).await? else { continue };
             if answer.revision < self.revision || self.last.as_ref() == Some(&answer.leader) {
                 continue;
             }
@@ -177,43 +361,42 @@ impl Observer {
             return Ok(Observed { revision: answer.revision, leader: answer.leader });
         }
     }
-
-    async fn open(&self) -> Result<Streaming<v1::ObserveResponse>, Error> {
-        let request = v1::ObserveRequest { name: self.name.clone(), after_revision: self.revision };
-        self.client
-            .ask_any(|mut client| {
-                let request = request.clone();
-                async move { client.observe(request).await }
-            })
-            .await
-    }
 }
 
 /// Follows names, through broken connections and changes of node.
 pub struct Watcher {
     client: Client,
-    prefix: String,
-    stream: Option<Streaming<v1::WatchResponse>>,
+    request: v1::WatchRequest,
+    following: Following<v1::WatchResponse>,
 }
 
 impl Watcher {
-    /// What is new: at first every name, then those that changed. `None` says that everything comes anew.
+    /// What is new: at first every name, in pages of which all but the last say that there is more, then those that
+    /// changed. `None` says that everything comes anew. Fails when no node answers for as long as the client's patience
+    /// lasts, or when the stream breaks in a way that will not go away, and may be asked again.
     pub async fn next(&mut self) -> Result<Option<v1::WatchResponse>, Error> {
-        if self.stream.is_none() {
-            let request = v1::WatchRequest { prefix: self.prefix.clone() };
-            let opened = self.client.ask_any(|mut client| {
+        let (client, request) = (&self.client, &self.request);
+        let open = || {
+            client.ask_any(|mut client| {
                 let request = request.clone();
                 async move { client.watch(request).await }
-            });
-            self.stream = Some(opened.await?);
-            return Ok(None);
+            })
+        };
+        match self.following.next(open).await? {
+            Heard::Opened => Ok(None),
+            Heard::News(answer) => Ok(Some(answer)),
         }
-        let Some(stream) = &mut self.stream else { return Ok(None) };
-        if let Ok(Some(answer)) = stream.message().await {
-            return Ok(Some(answer));
-        }
-        self.stream = None;
-        tokio::time::sleep(PAUSE).await;
-        Box::pin(self.next()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit() {
+        let pauses: Vec<u64> = (1..=HOPELESS).map(|failures| pause(failures).as_millis() as u64).collect();
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1_600, 2_000, 2_000]);
+        assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
     }
 }

@@ -1,6 +1,7 @@
 //! One node's part in the agreement of all: what is proposed here becomes durable and decided, in one order everywhere.
 
 mod errors;
+pub mod presence;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -34,6 +35,7 @@ pub use crate::peer::PeerService;
 use crate::raft::{LeaderId, LogId, Payload, Raft, Types};
 use crate::repair;
 pub use errors::{Kept, Refused, Stale, StartError};
+use presence::{Presence, Witness};
 
 /// How long a node that was elected waits before it asks again whether the others follow it.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -125,10 +127,12 @@ pub struct Leader {
 pub struct Status {
     /// Its number.
     pub id: u64,
-    /// Who leads.
+    /// Who leads, if that node serves.
     pub leader: Option<u64>,
     /// Since which election.
     pub term: u64,
+    /// How it stands among the others.
+    pub presence: Presence,
     /// The last entry it has.
     pub last_log: u64,
     /// The last entry it has applied.
@@ -171,6 +175,8 @@ pub struct Consensus {
     handover: Handover,
     state: Shared,
     leader: watch::Receiver<Option<Leader>>,
+    witness: Arc<Witness>,
+    presence: watch::Receiver<Presence>,
     closed: Mutex<Option<Closed>>,
     /// Stopped with the node.
     tasks: Mutex<JoinSet<()>>,
@@ -216,11 +222,39 @@ impl Consensus {
         let barrier = Arc::new(Barrier::new(raft.clone(), &peers(), timing.election_max, &mut tasks));
         let (announce, leader) = watch::channel(None);
         tasks.spawn(announce_leader(raft.clone(), Arc::clone(&barrier), announce));
+        let witness = Arc::new(Witness {
+            me: id,
+            members: members.clone(),
+            timing,
+            raft: raft.clone(),
+            gate: Arc::clone(&gate),
+            ear: Arc::default(),
+            elected: leader.clone(),
+            answers: presence::Answers::default(),
+        });
+        let (tell, presence) = watch::channel(witness.presence());
+        tasks.spawn(Arc::clone(&witness).tell(tell));
+        for other in members.keys().filter(|other| **other != id) {
+            tasks.spawn(Arc::clone(&witness).ask_often(*other, Arc::clone(&transport)));
+        }
         tasks.spawn(compact(raft.clone(), reader, compaction.bytes));
         let (closed, tasks) = (Mutex::new(Some(closed)), Mutex::new(tasks));
         let handover =
             Handover { id, raft: raft.clone(), leader: leader.clone(), timing, under_way: Arc::default() };
-        Ok(Self { id, members, raft, gate, barrier, handover, state, leader, closed, tasks })
+        Ok(Self {
+            id,
+            members,
+            raft,
+            gate,
+            barrier,
+            handover,
+            state,
+            leader,
+            witness,
+            presence,
+            closed,
+            tasks,
+        })
     }
 
     /// Proposes a batch, encoded, as the leader of a term. Returns as soon as its place behind the batches proposed
@@ -240,6 +274,19 @@ impl Consensus {
     #[must_use]
     pub fn leader(&self) -> watch::Receiver<Option<Leader>> {
         self.leader.clone()
+    }
+
+    /// How this node stands among the others, now and whenever that changes. Unlike [`Self::leader`], which is about the
+    /// last election, this is about who has been heard lately.
+    #[must_use]
+    pub fn presence(&self) -> watch::Receiver<Presence> {
+        self.presence.clone()
+    }
+
+    /// Whether a leader was heard lately: this node by a majority, another one by this node.
+    #[must_use]
+    pub fn hears(&self, leader: Leader) -> bool {
+        self.witness.hears(leader)
     }
 
     /// The state of the service here.
@@ -263,6 +310,7 @@ impl Consensus {
             raft: self.raft.clone(),
             gate: Arc::clone(&self.gate),
             handover: self.handover.clone(),
+            ear: Arc::clone(&self.witness.ear),
             addressee: addressee(&self.members, self.id),
         };
         PeerServer::new(service)
@@ -273,12 +321,15 @@ impl Consensus {
     /// How this node is.
     #[must_use]
     pub fn status(&self) -> Status {
+        // Before the metrics are borrowed: it borrows them, too.
+        let presence = self.witness.presence();
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         Status {
             id: self.id,
-            leader: metrics.current_leader,
+            leader: presence.condition.leader(self.id),
             term: metrics.current_term,
+            presence,
             last_log: metrics.last_log_index.unwrap_or(0),
             applied: metrics.last_applied.map_or(0, |id| id.index),
             snapshot: metrics.snapshot.map_or(0, |id| id.index),

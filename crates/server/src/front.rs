@@ -6,6 +6,7 @@
 pub mod batcher;
 pub mod clock;
 pub mod hall;
+mod page;
 mod reads;
 mod talk;
 mod words;
@@ -24,12 +25,15 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::consensus::Consensus;
+use crate::consensus::{Consensus, Leader};
+use clock::ServiceClock;
 use hall::Hall;
 use talk::Reader;
 
 /// How long a client waits for a leader to be found before it is sent to another node.
 const LEADER_PATIENCE: Duration = Duration::from_secs(2);
+/// How long it waits for a leader that is known but was not heard of lately. Another node may hear of one.
+const SILENCE_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a node may take to connect to the leader.
 const FORWARD_TIMEOUT: Duration = Duration::from_millis(500);
 /// The mark of a request that another node passed on: it is not passed on again.
@@ -42,6 +46,7 @@ pub struct Front {
     members: Arc<BTreeMap<u64, String>>,
     id: u64,
     hall: Arc<Hall>,
+    clock: Arc<ServiceClock>,
     queue: mpsc::Sender<Command>,
     transport: Connector,
     channels: Arc<Mutex<BTreeMap<u64, Channel>>>,
@@ -59,23 +64,18 @@ impl Front {
     pub fn new(
         consensus: Arc<Consensus>,
         hall: Arc<Hall>,
+        clock: Arc<ServiceClock>,
         queue: mpsc::Sender<Command>,
         transport: Connector,
     ) -> Self {
         let status = consensus.status();
         let (id, members) = (status.id, Arc::new(status.members));
-        Self { consensus, members, id, hall, queue, transport, channels: Arc::default() }
+        Self { consensus, members, id, hall, clock, queue, transport, channels: Arc::default() }
     }
 
     /// Finds out where a request is answered, and waits a little where nobody leads.
     async fn place<T>(&self, request: &Request<T>) -> Result<Place, Status> {
-        let mut leadership = self.consensus.leader();
-        let found = tokio::time::timeout(LEADER_PATIENCE, leadership.wait_for(Option::is_some)).await;
-        let leader = match found {
-            Ok(Ok(leader)) => leader.map(|leader| leader.id),
-            Ok(Err(_)) | Err(_) => None,
-        };
-        let leader = leader.ok_or_else(|| Status::unavailable("no node leads at the moment"))?;
+        let leader = self.find_leader().await?;
         if leader == self.id {
             return Ok(Place::Here);
         }
@@ -83,6 +83,27 @@ impl Front {
             return Err(Status::unavailable("this node does not lead"));
         }
         Ok(Place::There(Box::new(ConclaveClient::new(self.channel(leader)?))))
+    }
+
+    /// The node that leads, unless nothing is heard of it.
+    async fn find_leader(&self) -> Result<u64, Status> {
+        let leader =
+            self.elected().await.ok_or_else(|| Status::unavailable("no node leads at the moment"))?;
+        if self.consensus.hears(leader) {
+            return Ok(leader.id);
+        }
+        let mut presence = self.consensus.presence();
+        let back = presence.wait_for(|presence| presence.condition.is_served());
+        let back = tokio::time::timeout(SILENCE_PATIENCE, back).await;
+        let leader = back.ok().and_then(Result::ok).and_then(|presence| presence.condition.leader(self.id));
+        leader.ok_or_else(|| Status::unavailable("no majority of the nodes answers"))
+    }
+
+    /// The node that was elected last, as soon as one is known.
+    async fn elected(&self) -> Option<Leader> {
+        let mut leadership = self.consensus.leader();
+        let found = tokio::time::timeout(LEADER_PATIENCE, leadership.wait_for(Option::is_some)).await;
+        found.ok().and_then(Result::ok).and_then(|leader| *leader)
     }
 
     fn channel(&self, node: u64) -> Result<Channel, Status> {
@@ -157,14 +178,14 @@ impl Conclave for Front {
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
         match self.place(&request).await? {
-            Place::Here => self.read(|state| reads::list(state, request.get_ref())).await,
+            Place::Here => self.read(|picture| reads::list(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.list(forwarded(request)).await,
         }
     }
 
     async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
         match self.place(&request).await? {
-            Place::Here => self.read(|state| reads::show(state, request.get_ref())).await,
+            Place::Here => self.try_read(|picture| reads::show(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.show(forwarded(request)).await,
         }
     }
@@ -174,21 +195,21 @@ impl Conclave for Front {
         request: Request<v1::ShowSessionRequest>,
     ) -> Result<Response<v1::ShowSessionResponse>, Status> {
         match self.place(&request).await? {
-            Place::Here => self.read(|state| reads::show_session(state, request.get_ref())).await,
+            Place::Here => self.try_read(|picture| reads::show_session(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.show_session(forwarded(request)).await,
         }
     }
 
     async fn why(&self, request: Request<v1::WhyRequest>) -> Result<Response<v1::WhyResponse>, Status> {
         match self.place(&request).await? {
-            Place::Here => self.read(|state| reads::why(state, request.get_ref())).await,
+            Place::Here => self.read(|picture| reads::why(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.why(forwarded(request)).await,
         }
     }
 
     async fn check(&self, request: Request<v1::CheckRequest>) -> Result<Response<v1::CheckResponse>, Status> {
         match self.place(&request).await? {
-            Place::Here => self.read(|state| reads::check(state, request.get_ref())).await,
+            Place::Here => self.read(|picture| reads::check(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.check(forwarded(request)).await,
         }
     }
@@ -208,7 +229,7 @@ impl Conclave for Front {
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         match self.place(&request).await? {
-            Place::Here => self.watch_here(request.into_inner().prefix).await,
+            Place::Here => self.watch_here(request.into_inner()).await,
             Place::There(mut leader) => {
                 let answers = leader.watch(forwarded(request)).await?.into_inner();
                 Ok(Response::new(Box::pin(answers)))

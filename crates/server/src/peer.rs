@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::birth::{Gate, Question, past};
+use crate::consensus::presence::Ear;
 use crate::disk::FORMAT;
 use crate::handover::Handover;
 use crate::network::{ADDRESSEE, FORMAT_KEY, SnapshotHead};
@@ -28,6 +29,7 @@ pub struct PeerService {
     pub(crate) raft: Raft,
     pub(crate) gate: Arc<Gate>,
     pub(crate) handover: Handover,
+    pub(crate) ear: Arc<Ear>,
     /// How requests to this node begin.
     pub(crate) addressee: String,
 }
@@ -57,6 +59,7 @@ impl PeerService {
     fn accept(&self, frame: Frame) -> Result<AppendEntriesRequest<Types>, Status> {
         let request = decode_append(frame.payload).map_err(|error| unreadable(&error))?;
         self.gate.may_follow(&request.vote)?;
+        self.ear.heard(&request.vote);
         Ok(request)
     }
 

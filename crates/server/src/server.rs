@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use conclave_wire::v1::conclave_server::ConclaveServer;
 use conclave_wire::{Connector, DESCRIPTORS};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tonic::server::NamedService as _;
 use tonic::transport::server::Router;
+use tonic_health::ServingStatus;
 
+use crate::consensus::presence::Presence;
 use crate::consensus::{self, Compaction, Consensus, Kept, Timing};
 use crate::disk::Disk;
 use crate::front::Front;
@@ -74,7 +77,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a node: it is ready when this returns, though its cluster may still look for a leader.
+    /// Starts a node: it listens when this returns, and serves as soon as there is a leader; see [`Self::ready`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let (incoming, address) = options
             .transport
@@ -95,13 +98,16 @@ impl Server {
         let (queue, gathered) = mpsc::channel(batcher::QUEUE);
         let clock = Arc::new(ServiceClock::new(options.clock));
         let stop = CancellationToken::new();
-        let front = Front::new(consensus.clone(), Arc::clone(&hall), queue, options.transport);
+        let front =
+            Front::new(consensus.clone(), Arc::clone(&hall), Arc::clone(&clock), queue, options.transport);
         let (health, health_service) = tonic_health::server::health_reporter();
-        let follow = follow_leadership(consensus.clone(), Arc::clone(&hall), Arc::clone(&clock), health);
+        let follow = follow_leadership(consensus.clone(), Arc::clone(&hall), Arc::clone(&clock));
+        let report = report_health(consensus.presence(), health);
         let router = routes(front, &consensus, health_service)?;
         let leader = consensus.leader();
         tokio::spawn(Batcher { queue: gathered, consensus: consensus.clone(), hall, clock, leader }.run());
         tokio::spawn(stop.clone().run_until_cancelled_owned(follow));
+        tokio::spawn(stop.clone().run_until_cancelled_owned(report));
         let serving =
             tokio::spawn(router.serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned()));
         Ok(Self { address, consensus, stop, serving })
@@ -117,6 +123,15 @@ impl Server {
     #[must_use]
     pub fn consensus(&self) -> &Consensus {
         &self.consensus
+    }
+
+    /// Returns when requests can be answered here.
+    pub async fn ready(&self) {
+        let mut presence = self.consensus.presence();
+        if presence.wait_for(|presence| presence.condition.is_served()).await.is_err() {
+            // It has stopped, and never will.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Hands the lead over, sends clients away and stops.
@@ -170,13 +185,26 @@ fn routes(
         .add_service(reflection))
 }
 
-/// Keeps clock, guests and health in step with who leads.
-async fn follow_leadership(
-    consensus: Arc<Consensus>,
-    hall: Arc<Hall>,
-    clock: Arc<ServiceClock>,
+/// Keeps the answers to health checks true: nobody is served where no majority answers.
+async fn report_health(
+    mut presence: watch::Receiver<Presence>,
     health: tonic_health::server::HealthReporter,
 ) {
+    loop {
+        let is_served = presence.borrow_and_update().condition.is_served();
+        let status = if is_served { ServingStatus::Serving } else { ServingStatus::NotServing };
+        // The whole node, and its only service.
+        for name in ["", ConclaveServer::<Front>::NAME] {
+            health.set_service_status(name, status).await;
+        }
+        if presence.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Keeps clock and guests in step with who leads.
+async fn follow_leadership(consensus: Arc<Consensus>, hall: Arc<Hall>, clock: Arc<ServiceClock>) {
     let mut leadership = consensus.leader();
     let mut led = None;
     loop {
@@ -193,11 +221,6 @@ async fn follow_leadership(
             tracing::info!(term, "this node leads");
         }
         led = leading;
-        if leader.is_some() {
-            health.set_serving::<ConclaveServer<Front>>().await;
-        } else {
-            health.set_not_serving::<ConclaveServer<Front>>().await;
-        }
         if leadership.changed().await.is_err() {
             hall.send_all_away("this node stops");
             return;

@@ -43,5 +43,7 @@ pub use command::{
 pub use reply::{Failure, Held, Leader, LeaderChange, Message, Notice, Outcome, Reply, Told, Wait};
 #[cfg(feature = "faults")]
 pub use state::Fault;
-pub use state::State;
-pub use view::{HolderView, NameView, PastView, SessionView, Standing, Summary, Totals, WaiterView};
+pub use state::{Picture, State};
+pub use view::{
+    HolderView, NameView, PastView, QueuePlace, SessionView, Standing, Step, Summary, Totals, WaiterView,
+};

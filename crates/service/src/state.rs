@@ -74,6 +74,7 @@ use self::grant::{Grant, Waiting};
 use self::names::{Arrival, NameKey, Names};
 use self::session::Session;
 use self::turn::Turn;
+pub use self::views::Picture;
 use crate::command::{Batch, Millis, SessionId, Token};
 use crate::reply::Outcome;
 

@@ -3,6 +3,16 @@
 use std::sync::Arc;
 
 use crate::command::{Millis, Mode, Name, Owner, RequestId, SessionId, Token};
+use crate::reply::Wait;
+
+/// A place in the queue of a name: whoever reads a long queue in pieces goes on behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueuePlace {
+    /// The rank among those who wait.
+    pub rank: i64,
+    /// The order of arrival among those of the same rank.
+    pub arrival: u64,
+}
 
 /// One line of a list of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +103,19 @@ pub struct PastView {
     pub ended: Millis,
     /// How it ended.
     pub how: Arc<str>,
+}
+
+/// One step of a chain of waiting, and who is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Who waits for what, behind whom.
+    pub wait: Wait,
+    /// The owner of the session that is in the way.
+    pub behind: Owner,
+    /// How long that one has held the name, or waited for it.
+    pub since: Millis,
+    /// Its token, if it holds the name.
+    pub token: Option<Token>,
 }
 
 /// Everything about a session.

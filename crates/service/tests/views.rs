@@ -229,3 +229,63 @@ fn a_name_that_was_only_asked_for_leaves_nothing_behind() {
     );
     assert_eq!(listed(&desk.state, "", None), ["x"]);
 }
+
+#[test]
+fn ages_count_to_the_moment_of_the_look() {
+    let mut desk = play(
+        "
+        s1 open ttl=9000 & s2 open ttl=9000 & s3 open | s1#1 opened; s2#1 opened; s3#1 opened
+        s1 lock x         | s1#2 granted 1
+        s2 lock x wait=5000 | s1 contended 1 x; s2#2 queued 0
+        s3 lock y         | s3#2 granted 2
+        ",
+    );
+    desk.batch("s3 release 2");
+    let then = desk.state.now();
+    let (early, late) = (desk.state.at(then), desk.state.at(then + 700));
+    let x = name("x");
+    let held = |picture: conclave_service::Picture<'_>| picture.summary(&x).and_then(|line| line.first);
+    let (before, after) = (held(early).expect("it is held"), held(late).expect("it is held"));
+    assert_eq!((after.held_for, after.expires_in), (before.held_for + 700, before.expires_in - 700));
+    let waits = |picture: conclave_service::Picture<'_>| picture.queue(&x, None).next().expect("s2 waits").1;
+    let (before, after) = (waits(early), waits(late));
+    assert_eq!(after.waited_for, before.waited_for + 700);
+    assert_eq!(after.gives_up_in, before.gives_up_in.map(|left| left - 700));
+    let ended =
+        |picture: conclave_service::Picture<'_>| picture.history(&name("y")).next().expect("s3").ended;
+    assert_eq!(ended(late), ended(early) + 700);
+    let chain = |picture: conclave_service::Picture<'_>| picture.why_name(&x).remove(0);
+    assert_eq!(chain(late).since, chain(early).since + 700);
+    assert_eq!(chain(late).token, Some(Token(1)));
+    // A moment long after everything should have ended, and one before the last batch.
+    assert_eq!(held(desk.state.at(then + 60_000)).map(|first| first.expires_in), Some(0));
+    assert_eq!(held(desk.state.at(0)), held(early));
+}
+
+#[test]
+fn what_is_long_can_be_read_in_pieces() {
+    let mut desk = play(
+        "
+        s1 open & s2 open & s3 open & s4 open | s1#1 opened; s2#1 opened; s3#1 opened; s4#1 opened
+        s1 lock x:shared  | s1#2 granted 1
+        s2 lock x:shared  | s2#2 granted 2
+        s3 lock x         | s1 contended 1 x; s2 contended 2 x; s3#2 queued 0
+        s4 lock x         | s4#2 queued 1
+        ",
+    );
+    let x = name("x");
+    let picture = desk.state.at(0);
+    let whole = picture.name(&x).expect("it is held");
+    let second = picture.holders(&x, Some(whole.holders[0].token)).collect::<Vec<_>>();
+    assert_eq!(second, whole.holders[1..]);
+    let (place, first) = picture.queue(&x, None).next().expect("s3 waits");
+    assert_eq!(first, whole.queue[0]);
+    let rest: Vec<_> = picture.queue(&x, Some(place)).map(|(_, waiter)| waiter).collect();
+    assert_eq!(rest, whole.queue[1..]);
+    assert_eq!(picture.holders(&name("nothing"), None).count(), 0);
+    assert_eq!(picture.queue(&name("nothing"), None).count(), 0);
+
+    let lines = |state: &State, all| state.at(0).names("", None, all).count();
+    desk.batch("s1 lock idle & s1 release 3");
+    assert_eq!((lines(&desk.state, false), lines(&desk.state, true)), (1, 2));
+}

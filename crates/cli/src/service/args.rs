@@ -17,23 +17,23 @@ const OUTPUT: &str = "Output";
 /// The commands of the service.
 #[derive(Debug, Subcommand)]
 pub enum ServiceCommand {
-    /// Be a node of the replicated lock and leader service.
+    /// Run a node of the lock and leader service.
     Serve(ServeArgs),
     /// Run a command while holding a lock of the service.
     Lock(Box<HoldArgs>),
     /// Run a command while leading.
     Elect(Box<ElectArgs>),
-    /// Show the names in use.
+    /// List the locks and leaderships that are held or waited for.
     Ls(LsArgs),
-    /// Show who holds a name, who waits for it, and who held it.
-    Show(OfArgs),
-    /// Show what somebody waits for, and through whom.
+    /// Show one lock or leadership: holder, queue and history.
+    Show(ShowArgs),
+    /// Explain why a lock or session waits: the whole chain of holders.
     Why(WhyArgs),
-    /// Follow the leader of a name.
+    /// Print the leader of a name, now and whenever it changes.
     Observe(OfArgs),
-    /// Take a name from whoever holds it.
+    /// Force-release a lock or a leadership.
     Release(ReleaseArgs),
-    /// Show how the nodes of the service are.
+    /// Show the health of the service's nodes.
     Status(StatusArgs),
     /// Measure the service, or others like it: cycles, hand-offs, latency, waiters, failover.
     #[command(after_help = BENCH_EXAMPLES)]
@@ -44,35 +44,35 @@ pub enum ServiceCommand {
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub struct ServeArgs {
-    /// The number of this node in its cluster.
+    /// Number of this node in its cluster.
     #[arg(long, default_value_t = 1)]
     pub id: u64,
-    /// All nodes and where they listen: 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400.
+    /// All nodes of the cluster with their addresses: 1=10.0.0.1:7400,2=10.0.0.2:7400,3=10.0.0.3:7400.
     #[arg(long, value_name = "ID=ADDRESS,...", value_parser = parse_members)]
     pub cluster: Option<Members>,
-    /// Where to listen [default: this node's address in the cluster, or 127.0.0.1:7400].
+    /// Address to listen on [default: this node's address in the cluster, or 127.0.0.1:7400].
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
-    /// Where to keep what must not be lost [default: conclave-data, or conclave-data-ID in a cluster].
+    /// Data directory [default: conclave-data, or conclave-data-ID in a cluster].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// A file that says the same, for all nodes of a cluster.
+    /// Configuration file with the nodes of the cluster and the data directory.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Listen beyond this machine, though nothing is encrypted and everybody may do everything.
+    /// Allow a listening address that other machines can reach. There is no encryption and no access control yet.
     #[arg(long)]
     pub insecure: bool,
-    /// Threads that serve clients and other nodes. One answers soonest where cores are few; the disk has its own.
+    /// Threads for clients and other nodes; the disk has its own. One is fastest on a machine with few cores.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
-    /// Make a snapshot, and forget the log before it, whenever the log has grown by so many MiB.
+    /// Take a snapshot and drop the older log after this many MiB of new log.
     #[arg(long, value_name = "MIB", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub snapshot_every: u16,
     /// Repair a damaged data directory: move its files into a subdirectory damaged-N, start as a node that lost its disk,
     /// and fetch everything from the other nodes. Refused on a single node, and if nothing is damaged.
     #[arg(long)]
     pub repair: bool,
-    /// How to write what happens to standard error.
+    /// Format of the log on standard error.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: LogFormat,
 }
@@ -189,12 +189,15 @@ pub struct ElectArgs {
 #[derive(Debug, Args)]
 #[command(after_help = LS_EXAMPLES)]
 pub struct LsArgs {
-    /// Only names that begin like this.
+    /// Only names with this prefix.
     #[arg(default_value = "")]
     pub prefix: String,
-    /// Stay, and show what changes.
+    /// Keep running and print changes as they happen.
     #[arg(long)]
     pub watch: bool,
+    /// List names that are free too, if the service still remembers them.
+    #[arg(long)]
+    pub all: bool,
     /// Print JSON, one line per name.
     #[arg(long)]
     pub json: bool,
@@ -202,12 +205,27 @@ pub struct LsArgs {
     pub endpoints: EndpointArgs,
 }
 
-/// Options of commands about one thing.
+/// Options of `conclave show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Name of the lock or leadership.
+    pub name: String,
+    /// Show all holders and waiters, not only the first 20.
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON, with all holders and waiters.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub endpoints: EndpointArgs,
+}
+
+/// Options of `conclave observe`.
 #[derive(Debug, Args)]
 pub struct OfArgs {
-    /// A name.
+    /// Name of the leadership.
     pub name: String,
-    /// Print JSON.
+    /// Print JSON, one line per change.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -218,7 +236,7 @@ pub struct OfArgs {
 #[derive(Debug, Args)]
 #[command(after_help = WHY_EXAMPLES)]
 pub struct WhyArgs {
-    /// A name, or the 16 digits of a session.
+    /// Name of a lock or leadership, or the 16 hexadecimal digits of a session.
     #[arg(value_name = "NAME|SESSION")]
     pub of: String,
     /// Print JSON.
@@ -232,15 +250,15 @@ pub struct WhyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = RELEASE_EXAMPLES)]
 pub struct ReleaseArgs {
-    /// What to take from whoever holds it.
+    /// Name of the lock or leadership.
     pub name: String,
-    /// Yes, by force: whoever holds it is told, but may not have stopped yet.
+    /// Required: the holder is told, but it may still be working when the name is granted to the next one.
     #[arg(long, required = true)]
     pub force: bool,
-    /// Why, for the one who loses it and for the history.
+    /// Reason, shown to the holder and kept in the history.
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
-    /// Only from the holder with this token.
+    /// Release it only from the holder with this fencing token.
     #[arg(long, value_name = "N")]
     pub token: Option<u64>,
     #[command(flatten)]
@@ -249,6 +267,7 @@ pub struct ReleaseArgs {
 
 /// Options of `conclave status`.
 #[derive(Debug, Args)]
+#[command(after_help = STATUS_EXAMPLES)]
 pub struct StatusArgs {
     /// Print JSON.
     #[arg(long)]
@@ -268,8 +287,8 @@ The file, for all nodes and all clients of a cluster:
   2 = \"10.0.0.2:7400\"
   3 = \"10.0.0.3:7400\"
 
-It stops at Ctrl-C and SIGTERM, and hands the lead over before. Exit codes: 0 it was told to stop, 1 it stopped by itself, \
-2 it could not start.";
+Ctrl-C and SIGTERM stop it; a leader hands over first. CONCLAVE_LOG sets what is logged (default: info,openraft=error). \
+Exit codes: 0 stopped on request, 1 stopped because of an error, 2 could not start.";
 
 const LOCK_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave lock nightly-backup -- ./backup.sh
@@ -302,17 +321,27 @@ The environment of the command has CONCLAVE_LEADER, the name, and CONCLAVE_TERM,
 
 const LS_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave ls
-  conclave ls db/ --watch";
+  conclave ls db/ --watch
+
+Exit codes: 0 listed, 123 the service does not answer, 2 wrong usage.";
 
 const WHY_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
-  conclave why nightly-backup           what the first who waits for it waits for
-  conclave why 5f3a9c0e12d4b687         what this session waits for";
+  conclave why nightly-backup           why its first waiter waits
+  conclave why 5f3a9c0e12d4b687         why this session waits
+
+Exit codes: 0 explained, 1 nothing waits, 123 the service does not answer, 2 wrong usage.";
 
 const RELEASE_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
   conclave release nightly-backup --force --reason 'host is gone for good'
 
 The holder is told and its token is stale from then on, but it may not have stopped yet: only a resource that checks tokens is \
-safe from it.";
+safe from it. Exit codes: 0 released, 1 nobody holds it, 123 the service does not answer, 2 wrong usage.";
+
+const STATUS_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
+  conclave status --endpoints 127.0.0.1:7401
+
+One node is enough to find the others. Exit codes: 0 requests are served, 1 they are not: no node answers, or no majority of \
+them does.";
 
 const BENCH_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave bench uncontended --clients 64 --seconds 5

@@ -99,6 +99,13 @@ fn find_endpoints(args: &EndpointArgs) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
+/// The numbers of the nodes by their addresses, where a file tells them.
+pub fn node_ids(args: &EndpointArgs) -> BTreeMap<String, u64> {
+    let path = args.config.clone().or_else(|| variable("CONCLAVE_CONFIG").map(PathBuf::from));
+    let members = path.and_then(|path| ClusterFile::read(&path).ok()).and_then(|file| file.members().ok());
+    members.into_iter().flat_map(|Members(members)| members).map(|(id, address)| (address, id)).collect()
+}
+
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -1,25 +1,34 @@
-//! The commands that show and mend: `ls`, `show`, `why`, `observe`, `release`, `status`.
+//! The commands that show and mend: `ls`, `show`, `why`, `observe`, `release`.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
-use comfy_table::{Table, presets};
 use conclave_client::v1::{self, why_request::Of};
 use conclave_client::{Client, Error, Observed, SessionOptions};
 use serde_json::{Value, json};
 
-use super::args::{LsArgs, OfArgs, ReleaseArgs, StatusArgs, WhyArgs};
-use super::{client, run_client};
+use super::args::{LsArgs, OfArgs, ReleaseArgs, ShowArgs, WhyArgs};
+use super::table::{Table, wrap};
+use super::{UNAVAILABLE, client, run_client, unanswered};
 use crate::failure::{Failure, Verdict, one_line};
 use crate::output;
 
-fn failure(error: &Error) -> Failure {
-    let failure = Failure::new(error);
+/// Holders and waiters that are shown unless all are asked for.
+const SHOWN: u32 = 20;
+/// Where the second line of a sentence begins.
+const INDENT: usize = 11;
+/// The exit code where the service answers, but not what was asked for.
+const REFUSED: u8 = 124;
+
+/// How a command ends that got no answer.
+async fn failed(client: &Client, error: &Error) -> Result<Verdict, Failure> {
     match error {
-        Error::Unavailable(_) => {
-            failure.hint("is it running? 'conclave serve' starts it; --endpoints says where it is")
+        Error::Unavailable(_) | Error::SessionOver(_) => {
+            unanswered(client, error).await.print();
+            Ok(Verdict::Code(UNAVAILABLE))
         }
-        _ => failure,
+        Error::Refused(_) | Error::Protocol(_) => {
+            Failure::new(error).print();
+            Ok(Verdict::Code(REFUSED))
+        }
+        Error::Endpoint(_) => Err(Failure::new(error)),
     }
 }
 
@@ -30,15 +39,22 @@ pub fn ls(args: &LsArgs) -> Result<Verdict, Failure> {
         if args.watch {
             return watch(&client, args).await;
         }
-        let names = client.list(&args.prefix).await.map_err(|error| failure(&error))?;
+        let listed = match args.all {
+            true => client.list_all(&args.prefix).await,
+            false => client.list(&args.prefix).await,
+        };
+        let names = match listed {
+            Ok(names) => names,
+            Err(error) => return failed(&client, &error).await,
+        };
         if args.json {
-            for summary in &names {
-                output::show_json(&summary_json(summary))?;
-            }
+            output::show(
+                &names.iter().map(|summary| format!("{}\n", summary_json(summary))).collect::<String>(),
+            )?;
         } else if names.is_empty() {
             output::show("no names are in use\n")?;
         } else {
-            output::show(&table(names.iter()))?;
+            output::show(&table(&names).render(output::terminal_width()))?;
         }
         Ok(Verdict::Held)
     })
@@ -46,9 +62,13 @@ pub fn ls(args: &LsArgs) -> Result<Verdict, Failure> {
 
 /// Shows what changes, for as long as there is somebody to see it.
 async fn watch(client: &Client, args: &LsArgs) -> Result<Verdict, Failure> {
-    let mut watcher = client.watch(&args.prefix);
+    let mut watcher = if args.all { client.watch_all(&args.prefix) } else { client.watch(&args.prefix) };
     loop {
-        let Some(news) = watcher.next().await.map_err(|error| failure(&error))? else { continue };
+        let news = match watcher.next().await {
+            Ok(Some(news)) => news,
+            Ok(None) => continue,
+            Err(error) => return failed(client, &error).await,
+        };
         if !output::show_to_reader(&news_text(&news, args.json))? {
             return Ok(Verdict::Held);
         }
@@ -81,19 +101,14 @@ fn line(summary: &v1::Summary) -> String {
     }
 }
 
-fn plain_table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.iter().copied());
-    table
-}
-
-fn table<'a>(names: impl Iterator<Item = &'a v1::Summary>) -> String {
-    let mut table = plain_table(&["NAME", "KIND", "HELD BY", "TOKEN", "FOR", "WAITING"]);
+fn table(names: &[v1::Summary]) -> Table {
+    let mut table =
+        Table::new(&["NAME", "KIND", "HELD BY", "TOKEN", "FOR", "WAITING"]).elastic(&["HELD BY", "NAME"]);
     for summary in names {
         let first = summary.first.as_ref();
         let more =
             if summary.holders > 1 { format!(" and {} more", summary.holders - 1) } else { String::new() };
-        table.add_row([
+        table.row([
             summary.name.clone(),
             kind(summary).to_owned(),
             first.map_or_else(|| "-".to_owned(), |first| who(first) + &more),
@@ -102,7 +117,7 @@ fn table<'a>(names: impl Iterator<Item = &'a v1::Summary>) -> String {
             summary.waiters.to_string(),
         ]);
     }
-    format!("{}\n", table.trim_fmt())
+    table
 }
 
 fn kind(summary: &v1::Summary) -> &'static str {
@@ -113,17 +128,23 @@ pub(super) fn who(holder: &v1::Holder) -> String {
     owner(holder.owner.as_ref(), holder.session)
 }
 
+/// Somebody, as people say it: `backup on web1 (vm pid 5096)`.
 fn owner(owner: Option<&v1::Owner>, session: u64) -> String {
-    let Some(owner) = owner else { return format!("{session:016x}") };
-    let place = match (owner.user.as_str(), owner.host.as_str()) {
-        ("", "") => format!("session {session:016x}"),
-        ("", host) => host.to_owned(),
-        (user, host) => format!("{user}@{host}"),
+    let place = owner.map_or_else(Vec::new, |owner| {
+        [&owner.label, &owner.host].into_iter().filter(|part| !part.is_empty()).cloned().collect()
+    });
+    let process = owner.map_or_else(Vec::new, |owner| {
+        let pid = (owner.pid > 0).then(|| format!("pid {}", owner.pid));
+        [Some(owner.user.clone()).filter(|user| !user.is_empty()), pid].into_iter().flatten().collect()
+    });
+    let text = match (place.join(" on "), process.join(" ")) {
+        (place, process) if place.is_empty() && process.is_empty() => format!("session {session:016x}"),
+        (place, process) if process.is_empty() => place,
+        (place, process) if place.is_empty() => process,
+        (place, process) => format!("{place} ({process})"),
     };
-    let pid = if owner.pid > 0 { format!(" pid {}", owner.pid) } else { String::new() };
-    let label = if owner.label.is_empty() { String::new() } else { format!(" ({})", owner.label) };
     // Others chose these words.
-    one_line(&format!("{place}{pid}{label}"))
+    one_line(&text)
 }
 
 /// A duration, as people say it.
@@ -146,82 +167,104 @@ fn mode(mode: Option<v1::Mode>) -> String {
 }
 
 /// Shows everything about a name.
-pub fn show(args: &OfArgs) -> Result<Verdict, Failure> {
+pub fn show(args: &ShowArgs) -> Result<Verdict, Failure> {
     run_client(async {
         let client = client(&args.endpoints)?;
-        let Some(shown) = client.show(&args.name).await.map_err(|error| failure(&error))? else {
+        let shown = match args.all || args.json {
+            true => client.show(&args.name).await,
+            false => client.show_first(&args.name, SHOWN).await,
+        };
+        let shown = match shown {
+            Ok(shown) => shown,
+            Err(error) => return failed(&client, &error).await,
+        };
+        let Some(shown) = shown else {
             if args.json {
                 output::show_json(&Value::Null)?;
             } else {
-                output::show(&format!("nobody holds {} or waits for it, or has lately\n", args.name))?;
+                output::show(&format!(
+                    "'{}' is free: no holder, no waiters, no history\n",
+                    one_line(&args.name)
+                ))?;
             }
             return Ok(Verdict::Failed);
         };
         if args.json {
             output::show_json(&shown_json(&shown))?;
         } else {
-            output::show(&shown_text(&shown))?;
+            output::show(&shown_text(&shown, output::terminal_width()))?;
         }
         Ok(Verdict::Held)
     })
 }
 
-fn shown_text(shown: &v1::ShowResponse) -> String {
+fn shown_text(shown: &v1::ShowResponse, width: Option<usize>) -> String {
     let summary = shown.summary.clone().unwrap_or_default();
-    let mut text = format!("{} ({})\n", summary.name, kind(&summary));
+    let mut lines = vec![format!("{} ({})", summary.name, kind(&summary))];
     if let Some(value) = &shown.value {
-        let _ = writeln!(text, "  value    {}", String::from_utf8_lossy(value).escape_debug());
+        lines.push(format!("  value    {}", String::from_utf8_lossy(value).escape_debug()));
     }
     if let Some(delay) = shown.delayed_for_ms {
-        let _ = writeln!(text, "  nobody gets it for another {}: its holder was lost", age(delay));
+        lines.push(format!("  nobody gets it for another {}: its holder was lost", age(delay)));
     }
-    if shown.holders.is_empty() {
-        text.push_str("  held by nobody\n");
+    if summary.holders == 0 {
+        lines.push("  held by nobody".to_owned());
     }
-    for holder in &shown.holders {
-        let often = if holder.depth > 1 { format!(", {} times", holder.depth) } else { String::new() };
-        let _ = writeln!(
-            text,
-            "  held by  {}, {}{often}, token {}, for {}, session {:016x} lives another {}",
-            who(holder),
-            mode(holder.mode),
-            holder.token,
-            age(holder.held_for_ms),
-            holder.session,
-            age(holder.expires_in_ms),
-        );
+    lines.extend(shown.holders.iter().map(holder_text));
+    let more = summary.holders as usize - shown.holders.len().min(summary.holders as usize);
+    if more > 0 {
+        lines.push(format!("  and {more} more hold it: --all shows them"));
     }
-    for (index, waiter) in shown.queue.iter().enumerate() {
-        let limit = waiter.gives_up_in_ms.map_or_else(String::new, |ms| format!(", gives up in {}", age(ms)));
-        let priority =
-            if waiter.priority == 0 { String::new() } else { format!(", priority {}", waiter.priority) };
-        let others = if waiter.names.len() > 1 {
-            format!(", wants all of {}", waiter.names.join(" "))
-        } else {
-            String::new()
-        };
-        let _ = writeln!(
-            text,
-            "  {:>7}. {}, {}, waits for {}{limit}{priority}{others}, session {:016x}",
-            index + 1,
-            owner(waiter.owner.as_ref(), waiter.session),
-            mode(waiter.mode),
-            age(waiter.waited_for_ms),
-            waiter.session,
-        );
+    lines.extend((1..).zip(&shown.queue).map(|(place, waiter)| waiter_text(place, waiter)));
+    let more = summary.waiters as usize - shown.queue.len().min(summary.waiters as usize);
+    if more > 0 {
+        lines.push(format!("  and {more} more wait: --all shows them"));
     }
-    for past in &shown.history {
-        let _ = writeln!(
-            text,
-            "  before   {}, token {}, for {}, {} {} ago",
-            owner(past.owner.as_ref(), past.session),
-            past.token,
-            age(past.held_for_ms),
-            one_line(&past.how),
-            age(past.ended_ms_ago),
-        );
-    }
-    text
+    lines.extend(shown.history.iter().map(past_text));
+    lines.iter().map(|line| wrap(line, INDENT, width)).collect()
+}
+
+fn holder_text(holder: &v1::Holder) -> String {
+    let often = if holder.depth > 1 { format!(", {} times", holder.depth) } else { String::new() };
+    format!(
+        "  held by  {}, {}{often}, token {}, for {}, session {:016x} lives another {}",
+        who(holder),
+        mode(holder.mode),
+        holder.token,
+        age(holder.held_for_ms),
+        holder.session,
+        age(holder.expires_in_ms),
+    )
+}
+
+fn waiter_text(place: usize, waiter: &v1::Waiter) -> String {
+    let limit = waiter.gives_up_in_ms.map_or_else(String::new, |ms| format!(", gives up in {}", age(ms)));
+    let priority =
+        if waiter.priority == 0 { String::new() } else { format!(", priority {}", waiter.priority) };
+    let others = if waiter.names.len() > 1 {
+        let names: Vec<String> = waiter.names.iter().map(|name| format!("'{name}'")).collect();
+        format!(", wants all of {}", names.join(" "))
+    } else {
+        String::new()
+    };
+    format!(
+        "  {place:>7}. {}, {}, waits for {}{limit}{priority}{others}, session {:016x}",
+        owner(waiter.owner.as_ref(), waiter.session),
+        mode(waiter.mode),
+        age(waiter.waited_for_ms),
+        waiter.session,
+    )
+}
+
+fn past_text(past: &v1::Past) -> String {
+    format!(
+        "  before   {}, token {}, for {}, {} {} ago",
+        owner(past.owner.as_ref(), past.session),
+        past.token,
+        age(past.held_for_ms),
+        one_line(&past.how),
+        age(past.ended_ms_ago),
+    )
 }
 
 /// Shows what somebody waits for.
@@ -233,27 +276,37 @@ pub fn why(args: &WhyArgs) -> Result<Verdict, Failure> {
             Ok(session) if is_session => Of::Session(session),
             _ => Of::Name(args.of.clone()),
         };
-        let chain = client.why(of).await.map_err(|error| failure(&error))?;
+        let found = match client.why(of).await {
+            Ok(found) => found,
+            Err(error) => return failed(&client, &error).await,
+        };
+        let steps = || found.chain.iter().zip(&found.obstacles);
         if args.json {
-            output::show_json(&chain.iter().map(wait_json).collect::<Vec<_>>())?;
-        } else if chain.is_empty() {
-            output::show(&format!("nobody waits for {0}, and no session {0} waits\n", args.of))?;
+            output::show_json(&steps().map(wait_json).collect::<Vec<_>>())?;
+        } else if found.chain.is_empty() {
+            let of = one_line(&args.of);
+            let text = match is_session {
+                true => format!("session '{of}' waits for nothing\n"),
+                false => format!("nobody waits for '{of}'\n"),
+            };
+            output::show(&text)?;
         } else {
-            output::show(&chain.iter().map(step).collect::<String>())?;
+            let width = output::terminal_width();
+            output::show(&steps().map(|step| wrap(&step_text(step), INDENT, width)).collect::<String>())?;
         }
-        Ok(Verdict::of(!chain.is_empty()))
+        Ok(Verdict::of(!found.chain.is_empty()))
     })
 }
 
-fn step(wait: &v1::Wait) -> String {
-    let verb = if wait.holds { "held by" } else { "for which it stands behind" };
-    format!(
-        "{} (session {:016x}) waits for {}, {verb} session {:016x}\n",
-        owner(wait.owner.as_ref(), wait.session),
-        wait.session,
-        wait.name,
-        wait.behind
-    )
+fn step_text((wait, obstacle): (&v1::Wait, &v1::Obstacle)) -> String {
+    let behind = owner(obstacle.owner.as_ref(), wait.behind);
+    let since = age(obstacle.since_ms);
+    let behind = match wait.holds {
+        true => format!("held by {behind} for {since}, token {}", obstacle.token),
+        false => format!("behind {behind}, who has waited for {since}"),
+    };
+    let who = owner(wait.owner.as_ref(), wait.session);
+    format!("{who}, session {:016x}, waits for '{}', {behind}", wait.session, one_line(&wait.name))
 }
 
 /// Follows the leader of a name, for as long as there is somebody to see it.
@@ -262,7 +315,10 @@ pub fn observe(args: &OfArgs) -> Result<Verdict, Failure> {
         let client = client(&args.endpoints)?;
         let mut observer = client.observe(&args.name);
         loop {
-            let seen = observer.next().await.map_err(|error| failure(&error))?;
+            let seen = match observer.next().await {
+                Ok(seen) => seen,
+                Err(error) => return failed(&client, &error).await,
+            };
             if !output::show_to_reader(&seen_text(&seen, args.json))? {
                 return Ok(Verdict::Held);
             }
@@ -291,107 +347,25 @@ pub fn release(args: &ReleaseArgs) -> Result<Verdict, Failure> {
     run_client(async {
         let client = client(&args.endpoints)?;
         let session = client.session(SessionOptions::default().label("conclave release")).await;
-        let session = session.map_err(|error| failure(&error))?;
+        let session = match session {
+            Ok(session) => session,
+            Err(error) => return failed(&client, &error).await,
+        };
         let forced = session.force(&args.name, args.token, &args.reason).await;
         // The session ends by itself if this gets lost.
         let _ = session.close().await;
         match forced {
             Ok(()) => {
-                output::show(&format!("{} was taken from whoever held it\n", args.name))?;
+                output::show(&format!("'{}' was taken from its holder\n", one_line(&args.name)))?;
                 Ok(Verdict::Held)
             }
             Err(Error::Refused(refusal)) => {
-                output::notice("note", &refusal.text);
+                Failure::new(&refusal.text).print();
                 Ok(Verdict::Failed)
             }
-            Err(error) => Err(failure(&error)),
+            Err(error) => failed(&client, &error).await,
         }
     })
-}
-
-/// Shows how the nodes are.
-pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
-    run_client(async {
-        let client = client(&args.endpoints)?;
-        let seen = ask_all(&client).await;
-        let is_served = seen.values().any(|answer| matches!(answer, Ok(status) if status.leader != 0));
-        if args.json {
-            let nodes: Vec<Value> =
-                seen.iter().map(|(address, answer)| status_json(address, answer.as_ref())).collect();
-            output::show_json(&json!({ "served": is_served, "nodes": nodes }))?;
-        } else {
-            output::show(&status_text(&seen))?;
-        }
-        Ok(Verdict::of(is_served))
-    })
-}
-
-/// Asks the endpoints, and the nodes of which they tell.
-async fn ask_all(client: &Client) -> BTreeMap<String, Result<v1::StatusResponse, Error>> {
-    let mut open = client.endpoints().to_vec();
-    let mut seen = BTreeMap::new();
-    while let Some(address) = open.pop() {
-        if seen.contains_key(&address) {
-            continue;
-        }
-        let answer = client.status(&address).await;
-        if let Ok(status) = &answer {
-            open.extend(status.members.iter().map(|member| member.address.clone()));
-        }
-        seen.insert(address, answer);
-    }
-    seen
-}
-
-fn status_text(seen: &BTreeMap<String, Result<v1::StatusResponse, Error>>) -> String {
-    let mut table =
-        plain_table(&["NODE", "ADDRESS", "STATE", "TERM", "LOG", "APPLIED", "SESSIONS", "HELD", "WAITING"]);
-    for (address, answer) in seen {
-        match answer {
-            Err(error) => {
-                table.add_row(["?".to_owned(), address.clone(), error.to_string()]);
-            }
-            Ok(status) => {
-                let state = match status.leader {
-                    0 => "looks for a leader".to_owned(),
-                    leader if leader == status.node => "leads".to_owned(),
-                    leader => format!("follows {leader}"),
-                };
-                let numbers = [
-                    status.term,
-                    status.last_log,
-                    status.applied,
-                    status.sessions,
-                    status.held,
-                    status.waiting,
-                ];
-                let mut row = vec![status.node.to_string(), address.clone(), state];
-                row.extend(numbers.iter().map(ToString::to_string));
-                table.add_row(row);
-            }
-        }
-    }
-    format!("{}\n", table.trim_fmt())
-}
-
-fn status_json(address: &str, answer: Result<&v1::StatusResponse, &Error>) -> Value {
-    match answer {
-        Err(error) => json!({ "address": address, "error": error.to_string() }),
-        Ok(status) => json!({
-            "address": address,
-            "node": status.node,
-            "leader": status.leader,
-            "term": status.term,
-            "last_log": status.last_log,
-            "applied": status.applied,
-            "sessions": status.sessions,
-            "names": status.names,
-            "held": status.held,
-            "waiting": status.waiting,
-            "grants": status.grants,
-            "version": status.version,
-        }),
-    }
 }
 
 fn owner_json(owner: Option<&v1::Owner>) -> Value {
@@ -469,12 +443,15 @@ fn leader_json(leader: &v1::Leader) -> Value {
     })
 }
 
-fn wait_json(wait: &v1::Wait) -> Value {
+fn wait_json((wait, obstacle): (&v1::Wait, &v1::Obstacle)) -> Value {
     json!({
         "session": session_json(wait.session),
         "owner": owner_json(wait.owner.as_ref()),
         "name": wait.name,
         "behind": session_json(wait.behind),
+        "behind_owner": owner_json(obstacle.owner.as_ref()),
+        "behind_for_ms": obstacle.since_ms,
+        "behind_token": wait.holds.then_some(obstacle.token),
         "holds": wait.holds,
     })
 }

@@ -83,13 +83,22 @@ fn data_of(args: &ServeArgs, file: &ClusterFile, members: &BTreeMap<u64, String>
     }
 }
 
+/// What is logged unless CONCLAVE_LOG says otherwise. The consensus library warns of a node that is down many times a
+/// second; this node says once that it is, and once that it is back.
+const LOG_FILTER: &str = "info,openraft=error";
+
 fn start_log(format: LogFormat) {
-    let filter =
-        EnvFilter::try_from_env("CONCLAVE_LOG").unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
+    let asked = std::env::var("CONCLAVE_LOG").ok().filter(|asked| !asked.is_empty());
+    let parsed = asked.as_deref().map(EnvFilter::try_new).transpose();
+    let wrong = parsed.as_ref().err().map(ToString::to_string);
+    let filter = parsed.ok().flatten().unwrap_or_else(|| EnvFilter::new(LOG_FILTER));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
+    }
+    if let Some(wrong) = wrong {
+        tracing::warn!("CONCLAVE_LOG is not a filter ({wrong}): using '{LOG_FILTER}'");
     }
 }
 
@@ -112,10 +121,15 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
     })
     .await
     .map_err(|error| not_started(&error, nodes))?;
-    tracing::info!(node, nodes, data, address = server.address(), "ready");
+    tracing::info!(node, nodes, data, address = server.address(), "listening");
     let failed = |error: std::io::Error| Failure::new(format!("signals cannot be heard: {error}"));
     let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminations = signal(SignalKind::terminate()).map_err(failed)?;
+    let ready = async {
+        server.ready().await;
+        tracing::info!(node, "ready");
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
         why = server.failed() => {
             tracing::error!(why, "this node cannot go on");
@@ -123,6 +137,7 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
         }
         _ = interrupts.recv() => {}
         _ = terminations.recv() => {}
+        () = ready => {}
     }
     tracing::info!("told to stop");
     server.shutdown().await;

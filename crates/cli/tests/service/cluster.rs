@@ -51,7 +51,8 @@ fn nothing_is_lost_when_leaders_are_killed_again_and_again() {
     let tokens = load.finish(&service);
     // The service remembers what everybody was told.
     let newest =
-        service.conclave(&format!("ls {NAME} --json")).ends(0).json().remove(0)["newest_token"].as_u64();
+        service.conclave(&format!("ls {NAME} --all --json")).ends(0).json().remove(0)["newest_token"]
+            .as_u64();
     assert_eq!(newest, tokens.last().copied());
 }
 

@@ -78,7 +78,11 @@ fn names_and_times_that_make_no_sense_are_refused() {
         // What cannot be asked for cannot be asked about, either.
         let mut client = v1::conclave_client::ConclaveClient::new(channel(service.address(1)).await);
         for name in [String::new(), "x".repeat(513), "bell\u{7}".to_owned()] {
-            let shown = client.show(v1::ShowRequest { name }).await.expect("it answers").into_inner();
+            let shown = client
+                .show(v1::ShowRequest { name, ..Default::default() })
+                .await
+                .expect("it answers")
+                .into_inner();
             assert_eq!(shown.summary, None);
         }
         let token = talker.granted(5, request + 1, lock(&"x".repeat(512))).await;
@@ -142,7 +146,7 @@ fn what_is_no_message_is_refused_with_a_reason() {
         // A name of 1 MiB makes a message that is larger than any may be.
         let too_large = say_raw(&service, vec![b'x'; 1 << 20]).await;
         assert!(too_large.contains("too large"), "{too_large}");
-        let unary = v1::ShowRequest { name: "x".repeat(2 << 20) };
+        let unary = v1::ShowRequest { name: "x".repeat(2 << 20), ..Default::default() };
         let mut client = v1::conclave_client::ConclaveClient::new(channel(service.address(1)).await);
         let refused = client.show(unary).await.expect_err("it is too large");
         assert!(refused.message().contains("too large"), "{refused}");

@@ -1,8 +1,10 @@
 //! The replicated service as people meet it: real nodes on a real disk, and the real commands.
 //!
 //! `runner_*` is about commands that run while something is held, and every way in which they end. `showing` is about what
-//! the other commands print. `cluster` kills, stops and restarts nodes while clients write to a file behind a lock; `partition` pulls
-//! a cable, `full_disk` fills a disk. `hostile`, `flood` and `damage` are about those who mean no good, and what must not
+//! the other commands print, `large` about more than one message can carry, `majority` about what is said where no majority
+//! answers, `logging` about what a node writes of itself. `cluster` kills, stops and restarts nodes while clients write to
+//! a file behind a lock; `partition` pulls a cable, `full_disk` fills a disk. `hostile`, `flood` and `damage` are about those
+//! who mean no good, and what must not
 //! come of it.
 
 mod cluster;
@@ -11,6 +13,9 @@ mod fenced;
 mod flood;
 mod full_disk;
 mod hostile;
+mod large;
+mod logging;
+mod majority;
 mod nodes;
 mod partition;
 mod runner_endings;

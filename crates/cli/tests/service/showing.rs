@@ -13,7 +13,7 @@ fn names_and_their_holders_are_shown() {
     assert_eq!(service.conclave("ls --json").ends(0).out, "");
     assert_eq!(
         service.conclave("show db/a").ends(1).out,
-        "nobody holds db/a or waits for it, or has lately\n"
+        "'db/a' is free: no holder, no waiters, no history\n"
     );
     assert_eq!(service.conclave("show db/a --json").ends(1).out, "null\n");
 
@@ -27,7 +27,7 @@ fn names_and_their_holders_are_shown() {
     let lines: Vec<&str> = listed.lines().collect();
     assert!(lines[0].trim_start().starts_with("NAME"), "{listed}");
     assert!(lines[1].trim_start().starts_with("chief") && lines[1].contains("leader"), "{listed}");
-    assert!(lines[2].trim_start().starts_with("db/a") && lines[2].contains("(nightly)"), "{listed}");
+    assert!(lines[2].trim_start().starts_with("db/a") && lines[2].contains("nightly on "), "{listed}");
     assert!(lines[2].split_whitespace().any(|word| word == token), "{listed}");
     let under = service.conclave("ls db/ --json").ends(0).json();
     assert_eq!(under.len(), 1);
@@ -36,7 +36,7 @@ fn names_and_their_holders_are_shown() {
     assert_eq!(under[0]["first"]["token"].to_string(), token);
 
     let shown = service.conclave("show db/a").ends(0).out;
-    for part in ["db/a (lock)", "held by ", "(nightly)", "exclusive", "1. ", "priority 3", "gives up in "] {
+    for part in ["db/a (lock)", "held by ", "nightly on ", "exclusive", "1. ", "priority 3", "gives up in "] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let shown = service.show("db/a");
@@ -68,7 +68,7 @@ fn changes_are_shown_as_they_happen() {
         std::fs::read_to_string(service.path("told")).is_ok_and(|text| !text.is_empty())
     });
     let holder = service.hold("lock a --label mine", "in");
-    told("(mine), token ");
+    told("held by mine on ");
     let waiter = service.begin("lock a", "exit 0");
     told("1 waiting");
     holder.let_go();
@@ -80,7 +80,7 @@ fn changes_are_shown_as_they_happen() {
 #[test]
 fn why_somebody_waits_is_told_to_the_end_of_the_chain() {
     let service = Service::one();
-    assert_eq!(service.conclave("why a").ends(1).out, "nobody waits for a, and no session a waits\n");
+    assert_eq!(service.conclave("why a").ends(1).out, "nobody waits for 'a'\n");
     assert_eq!(service.conclave("why a --json").ends(1).out, "[]\n");
     let holder = service.hold("lock a", "in");
     let first = service.begin("lock a b", "exit 0");
@@ -102,10 +102,12 @@ fn why_somebody_waits_is_told_to_the_end_of_the_chain() {
     assert_eq!(chain[0]["owner"]["pid"], first.pid(), "{chain}");
     let told = service.conclave(&format!("why {session}")).ends(0).out;
     assert_eq!(told.lines().count(), 2, "{told}");
-    assert!(
-        told.contains("waits for b, for which it stands behind") && told.contains("waits for a, held by"),
-        "{told}"
-    );
+    let (behind, held) = (told.lines().next().unwrap_or_default(), told.lines().last().unwrap_or_default());
+    assert!(behind.contains("waits for 'b', behind ") && behind.contains(", who has waited for "), "{told}");
+    let holder_pid = format!("pid {}) for ", holder.pid());
+    assert!(held.contains("waits for 'a', held by ") && held.contains(&holder_pid), "{told}");
+    assert!(held.ends_with(&format!("token {}", service.written("in").trim())), "{told}");
+    assert_eq!(of_session[1]["behind_owner"]["pid"], holder.pid(), "{of_session}");
     holder.let_go();
     first.end().ends(0);
     second.end().ends(0);
@@ -120,13 +122,21 @@ fn force_takes_only_what_is_meant() {
     service.conclave(&format!("release a --force --reason why --token {}", token + 1)).ends(1);
     service.shell("lock a --try", "exit 0").ends(120);
     let taken = service.conclave(&format!("release a --force --reason why --token {token}")).ends(0);
-    assert_eq!(taken.out, "a was taken from whoever held it\n");
+    assert_eq!(taken.out, "'a' was taken from its holder\n");
     holder.end().explains(122, "why");
     let shown = service.conclave("show a").ends(0).out;
     assert!(shown.contains("why"), "the history tells it: {shown}");
     let nobody = Service::absent(1);
-    let ran = nobody.conclave("release a --force --reason why --connect-wait 100ms").ends(2);
-    assert!(ran.err.contains("hint: is it running?"), "{}", ran.err);
+    for line in ["release a --force --reason why", "ls", "ls --watch", "show a", "why a", "observe a"] {
+        let ran = nobody.conclave(&format!("{line} --connect-wait 100ms")).ends(123);
+        let sentence = format!("error: no node answers at {} (connection refused)\n", nobody.endpoints());
+        assert!(ran.err.starts_with(&sentence), "{line}: {}", ran.err);
+        assert!(
+            ran.err.contains("hint: start one with 'conclave serve', or set CONCLAVE_ENDPOINTS"),
+            "{}",
+            ran.err
+        );
+    }
 }
 
 #[test]
@@ -154,7 +164,8 @@ fn the_state_of_every_node_is_shown() {
     service.kill(follower);
     let text = service.conclave("status --connect-wait 1s").ends(0).out;
     let line = text.lines().find(|line| line.contains(service.address(follower))).expect("it is shown");
-    assert!(line.trim_start().starts_with('?'), "{text}");
+    assert!(line.starts_with(&format!("{follower} ")), "its number is known: {text}");
+    assert!(line.ends_with("down (connection refused)"), "{text}");
     service.ids().into_iter().filter(|id| *id != follower).for_each(|id| service.kill(id));
     let none = service.conclave("status --json --connect-wait 100ms").ends(1).json().remove(0);
     assert_eq!(none["served"], false);
@@ -192,7 +203,7 @@ fn the_words_of_others_do_not_redraw_the_terminal() {
     service.has_waiters("a", 1);
     for line in ["ls", "show a", "why a"] {
         let out = service.conclave(line).ends(0).out;
-        assert!(out.contains("mine") || line == "why a", "{line}: {out:?}");
+        assert!(out.contains("mine"), "{line}: {out:?}");
         assert!(!out.contains('\u{1b}') && !out.contains("\nelse"), "{line}: {out:?}");
     }
     let busy = service.shell("lock a --try", "exit 0").ends(120);

@@ -213,11 +213,12 @@ impl Hall {
         }
     }
 
-    /// Shows the names under a prefix to somebody from now on, beginning with all there are.
-    pub fn watch(&self, prefix: &str, present: BTreeSet<Name>) -> Arc<Watcher> {
+    /// Shows the names under a prefix that change from now on to somebody. Called while the state is locked, so that no
+    /// change falls between this and a look at what is there.
+    pub fn watch(&self, prefix: &str) -> Arc<Watcher> {
         let watcher = Arc::new(Watcher {
             prefix: prefix.to_owned(),
-            changed: Mutex::new(present),
+            changed: Mutex::default(),
             notify: Notify::new(),
             is_closed: std::sync::atomic::AtomicBool::new(false),
         });

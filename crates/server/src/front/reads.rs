@@ -1,26 +1,44 @@
 //! What can be read without changing anything.
 
-use std::collections::BTreeSet;
-
-use conclave_service::{SessionId, State, Token};
+use conclave_service::{Millis, Name, Picture, QueuePlace, RequestId, SessionId, State, Token};
 use conclave_wire::v1;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};
 
-use crate::front::hall::BACKLOG;
+use crate::front::hall::{BACKLOG, Watcher};
+use crate::front::page::{Room, Start};
 use crate::front::{Answers, Front, words};
 
-/// Names in one answer to a list, unless less is asked for.
-const PAGE: usize = 1000;
 /// Answers that may wait for somebody who watches.
 const WATCH_BACKLOG: usize = 4;
 
 impl Front {
     /// Reads the state as it is at this moment or later: the other nodes have confirmed that this one still leads.
-    pub(super) async fn read<T>(&self, read: impl FnOnce(&State) -> T) -> Result<Response<T>, Status> {
+    pub(super) async fn read<T>(&self, read: impl FnOnce(Picture<'_>) -> T) -> Result<Response<T>, Status> {
         self.consensus.read_barrier().await.map_err(|error| Status::unavailable(error.to_string()))?;
-        Ok(Response::new(self.consensus.state().look(read)))
+        Ok(Response::new(self.look(read)))
+    }
+
+    /// The same for what may be refused.
+    pub(super) async fn try_read<T>(
+        &self,
+        read: impl FnOnce(Picture<'_>) -> Result<T, Status>,
+    ) -> Result<Response<T>, Status> {
+        self.read(read).await?.into_inner().map(Response::new)
+    }
+
+    /// Looks at the state as it is here, with ages that count to now.
+    fn look<T>(&self, look: impl FnOnce(Picture<'_>) -> T) -> T {
+        let now = self.service_time();
+        self.consensus.state().look(|state| look(state.at(now)))
+    }
+
+    /// The present service time: on a node that does not lead, that of the last batch.
+    fn service_time(&self) -> Millis {
+        let leads = self.consensus.leader().borrow().is_some_and(|leader| leader.is_me);
+        let applied = self.hall.now();
+        if leads { self.clock.now(applied) } else { applied }
     }
 
     pub(super) async fn observe_here(
@@ -29,50 +47,64 @@ impl Front {
     ) -> Result<Response<Answers<v1::ObserveResponse>>, Status> {
         let (out, answers) = mpsc::channel(BACKLOG);
         let name = words::name(name);
-        self.read(|state| self.hall.observe(name.clone(), state.leader(&name).as_ref(), out)).await?;
+        self.read(|picture| self.hall.observe(name.clone(), picture.leader(&name).as_ref(), out)).await?;
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
 
+    /// Shows all names, page by page, and then what changes. The watcher is there before the first page is made, so that
+    /// no change falls between.
     pub(super) async fn watch_here(
         &self,
-        prefix: String,
+        request: v1::WatchRequest,
     ) -> Result<Response<Answers<v1::WatchResponse>>, Status> {
-        let present =
-            |state: &State| state.names(&prefix, None).map(|summary| summary.name).collect::<BTreeSet<_>>();
-        let watcher = self.read(|state| self.hall.watch(&prefix, present(state))).await?.into_inner();
+        let watcher = self.read(|_| self.hall.watch(&request.prefix)).await?.into_inner();
         let (out, answers) = mpsc::channel(WATCH_BACKLOG);
         let front = self.clone();
         tokio::spawn(async move {
-            while let Some(changed) = tokio::select! {
-                biased;
-                () = out.closed() => None,
-                changed = watcher.changed() => changed,
-            } {
-                if out.send(Ok(front.describe(&changed))).await.is_err() {
-                    return;
-                }
+            if front.show_present(&request, &out).await.is_ok() {
+                // Whoever is gone needs no more.
+                let _ = front.show_changes(&watcher, &out).await;
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
 
-    fn describe(&self, changed: &BTreeSet<conclave_service::Name>) -> v1::WatchResponse {
-        let mut answer =
-            v1::WatchResponse { revision: self.hall.applied_index(), ..v1::WatchResponse::default() };
-        self.consensus.state().look(|state| {
-            for name in changed {
-                match state.name(name) {
-                    Some(view) => answer.names.push(words::summary(&view.summary)),
-                    None => answer.gone.push(name.to_string()),
-                }
+    async fn show_present(&self, request: &v1::WatchRequest, out: &Watching) -> Result<(), Gone> {
+        let mut page = v1::ListRequest {
+            prefix: request.prefix.clone(),
+            with_idle: request.with_idle,
+            ..v1::ListRequest::default()
+        };
+        loop {
+            let revision = self.hall.applied_index();
+            let v1::ListResponse { names, more } = self.look(|picture| list(picture, &page));
+            page.after = names.last().map(|last| last.name.clone()).unwrap_or_default();
+            out.send(Ok(v1::WatchResponse { revision, names, gone: Vec::new(), more })).await?;
+            if !more {
+                return Ok(());
             }
-        });
-        answer
+        }
+    }
+
+    async fn show_changes(&self, watcher: &Watcher, out: &Watching) -> Result<(), Gone> {
+        while let Some(changed) = tokio::select! {
+            biased;
+            () = out.closed() => None,
+            changed = watcher.changed() => changed,
+        } {
+            let mut changed = changed.into_iter().peekable();
+            while changed.peek().is_some() {
+                let revision = self.hall.applied_index();
+                let page = self.look(|picture| describe(picture, &mut changed));
+                out.send(Ok(v1::WatchResponse { revision, ..page })).await?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn status_here(&self) -> v1::StatusResponse {
         let status = self.consensus.status();
-        let (totals, now_ms) = self.consensus.state().look(|state| (state.totals(), state.now()));
+        let totals = self.consensus.state().look(State::totals);
         v1::StatusResponse {
             node: status.id,
             leader: status.leader.unwrap_or(0),
@@ -86,44 +118,148 @@ impl Front {
             waiting: totals.waiting,
             grants: totals.grants,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            now_ms,
+            now_ms: self.service_time(),
+            condition: status.presence.condition.on_wire().into(),
+            silent: status.presence.silent.into_iter().collect(),
         }
     }
 }
 
-pub fn list(state: &State, request: &v1::ListRequest) -> v1::ListResponse {
-    let limit = match usize::try_from(request.limit) {
-        Ok(limit) if limit > 0 => limit.min(PAGE),
-        _ => PAGE,
-    };
+/// To somebody who watches.
+type Watching = mpsc::Sender<Result<v1::WatchResponse, Status>>;
+/// Whoever watched has gone.
+type Gone = mpsc::error::SendError<Result<v1::WatchResponse, Status>>;
+
+/// As many of these names as fit into a page.
+fn describe(
+    picture: Picture<'_>,
+    names: &mut std::iter::Peekable<std::collections::btree_set::IntoIter<Name>>,
+) -> v1::WatchResponse {
+    let (mut page, mut room) = (v1::WatchResponse::default(), Room::new(0));
+    while let Some(name) = names.next_if(|_| !room.is_full()) {
+        match picture.summary(&name) {
+            Some(summary) => room.put(words::summary(&summary), &mut page.names),
+            None => room.put(name.to_string(), &mut page.gone),
+        }
+    }
+    page
+}
+
+pub fn list(picture: Picture<'_>, request: &v1::ListRequest) -> v1::ListResponse {
     let after = (!request.after.is_empty()).then(|| words::name(&request.after));
-    let mut names: Vec<_> = state
-        .names(&request.prefix, after.as_ref())
-        .take(limit + 1)
-        .map(|summary| words::summary(&summary))
-        .collect();
-    let more = names.len() > limit;
-    names.truncate(limit);
-    v1::ListResponse { names, more }
+    let (mut page, mut room) = (v1::ListResponse::default(), Room::new(request.limit));
+    for summary in picture.names(&request.prefix, after.as_ref(), request.with_idle) {
+        if room.is_full() {
+            page.more = true;
+            break;
+        }
+        room.put(words::summary(&summary), &mut page.names);
+    }
+    page
 }
 
-pub fn show(state: &State, request: &v1::ShowRequest) -> v1::ShowResponse {
-    state.name(&words::name(&request.name)).map(|view| words::shown(&view)).unwrap_or_default()
+pub fn show(picture: Picture<'_>, request: &v1::ShowRequest) -> Result<v1::ShowResponse, Status> {
+    let name = words::name(&request.name);
+    let start = Start::read(&request.from)?;
+    let Some(summary) = picture.summary(&name) else { return Ok(v1::ShowResponse::default()) };
+    let mut page =
+        v1::ShowResponse { summary: Some(words::summary(&summary)), ..v1::ShowResponse::default() };
+    if request.from.is_empty() {
+        page.history = picture.history(&name).map(|past| words::past(&past)).collect();
+        page.value = picture.value(&name).map(|value| value.to_vec().into());
+        page.delayed_for_ms = picture.delayed_for(&name);
+    }
+    page.next = fill(picture, &name, start, &mut page, Room::new(request.limit))
+        .map_or_else(bytes::Bytes::new, Start::write);
+    Ok(page)
 }
 
-pub fn show_session(state: &State, request: &v1::ShowSessionRequest) -> v1::ShowSessionResponse {
-    state.session(SessionId(request.session)).map(|view| words::session(&view)).unwrap_or_default()
+/// Puts holders and then those who wait onto a page; says where the next one begins.
+fn fill(
+    picture: Picture<'_>,
+    name: &Name,
+    start: Start<Token, QueuePlace>,
+    page: &mut v1::ShowResponse,
+    mut room: Room,
+) -> Option<Start<Token, QueuePlace>> {
+    let mut place = match start {
+        Start::First(mut last) => {
+            for holder in picture.holders(name, last) {
+                if room.is_full() {
+                    return Some(Start::First(last));
+                }
+                last = Some(holder.token);
+                room.put(words::holder(&holder), &mut page.holders);
+            }
+            None
+        }
+        Start::Second(place) => place,
+    };
+    for (at, waiter) in picture.queue(name, place) {
+        if room.is_full() {
+            return Some(Start::Second(place));
+        }
+        place = Some(at);
+        room.put(words::waiter(&waiter), &mut page.queue);
+    }
+    None
 }
 
-pub fn why(state: &State, request: &v1::WhyRequest) -> v1::WhyResponse {
+pub fn show_session(
+    picture: Picture<'_>,
+    request: &v1::ShowSessionRequest,
+) -> Result<v1::ShowSessionResponse, Status> {
+    let session = SessionId(request.session);
+    let start = Start::read(&request.from)?;
+    let Some(head) = picture.session_head(session) else { return Ok(v1::ShowSessionResponse::default()) };
+    let mut page = words::session(&head);
+    page.next = fill_session(picture, session, start, &mut page).map_or_else(bytes::Bytes::new, Start::write);
+    Ok(page)
+}
+
+/// Puts what a session holds and then what it waits for onto a page; says where the next one begins.
+fn fill_session(
+    picture: Picture<'_>,
+    session: SessionId,
+    start: Start<Token, RequestId>,
+    page: &mut v1::ShowSessionResponse,
+) -> Option<Start<Token, RequestId>> {
+    let mut room = Room::new(0);
+    let mut request = match start {
+        Start::First(mut last) => {
+            for held in picture.held(session, last) {
+                if room.is_full() {
+                    return Some(Start::First(last));
+                }
+                last = Some(held.token);
+                room.put(words::held(&held), &mut page.held);
+            }
+            None
+        }
+        Start::Second(request) => request,
+    };
+    for (of, names) in picture.waiting(session, request) {
+        if room.is_full() {
+            return Some(Start::Second(request));
+        }
+        request = Some(of);
+        room.put(words::waiting(of, &names), &mut page.waiting);
+    }
+    None
+}
+
+pub fn why(picture: Picture<'_>, request: &v1::WhyRequest) -> v1::WhyResponse {
     let chain = match &request.of {
-        Some(v1::why_request::Of::Name(name)) => state.why_name(&words::name(name)),
-        Some(v1::why_request::Of::Session(session)) => state.why_session(SessionId(*session)),
+        Some(v1::why_request::Of::Name(name)) => picture.why_name(&words::name(name)),
+        Some(v1::why_request::Of::Session(session)) => picture.why_session(SessionId(*session)),
         None => Vec::new(),
     };
-    v1::WhyResponse { chain: chain.iter().map(words::wait).collect() }
+    v1::WhyResponse {
+        chain: chain.iter().map(|step| words::wait(&step.wait)).collect(),
+        obstacles: chain.iter().map(words::obstacle).collect(),
+    }
 }
 
-pub fn check(state: &State, request: &v1::CheckRequest) -> v1::CheckResponse {
-    words::standing(state.check(&words::name(&request.name), Token(request.token)))
+pub fn check(picture: Picture<'_>, request: &v1::CheckRequest) -> v1::CheckResponse {
+    words::standing(picture.check(&words::name(&request.name), Token(request.token)))
 }

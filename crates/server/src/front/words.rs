@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use conclave_service::{
-    Acquire, Act, Command, Failure, Held, HolderView, Leader, Mode, Name, NameView, Notice, Owner, PastView,
-    Patience, Purpose, Reply, RequestId, SessionId, SessionView, Standing, Summary, Token, Told, Wait,
+    Acquire, Act, Command, Failure, Held, HolderView, Leader, Mode, Name, Notice, Owner, PastView, Patience,
+    Purpose, Reply, RequestId, SessionId, SessionView, Standing, Step, Summary, Token, Told, Wait,
     WaiterView, Want,
 };
 use conclave_wire::{PROTOCOL, protocol_mismatch, v1};
@@ -153,7 +153,7 @@ fn reply(reply: Reply) -> v1::reply::Reply {
     use v1::reply::Reply as Wire;
     match reply {
         Reply::Opened { resumed, held } => {
-            Wire::Opened(v1::Opened { resumed, held: held.iter().map(held_on_wire).collect() })
+            Wire::Opened(v1::Opened { resumed, held: held.iter().map(self::held).collect() })
         }
         Reply::Done => Wire::Done(v1::Done {}),
         Reply::Queued { ahead } => Wire::Queued(v1::Queued { ahead }),
@@ -195,7 +195,17 @@ pub fn wait(wait: &Wait) -> v1::Wait {
     }
 }
 
-fn held_on_wire(held: &Held) -> v1::Held {
+/// Who is in the way at one step of a chain of waiting, for the wire.
+pub fn obstacle(step: &Step) -> v1::Obstacle {
+    v1::Obstacle {
+        owner: Some(owner_on_wire(&step.behind)),
+        since_ms: step.since,
+        token: step.token.map_or(0, |token| token.0),
+    }
+}
+
+/// Something that is held, for the wire.
+pub fn held(held: &Held) -> v1::Held {
     let names = held
         .names
         .iter()
@@ -235,7 +245,8 @@ pub fn summary(summary: &Summary) -> v1::Summary {
     }
 }
 
-fn holder(holder: &HolderView) -> v1::Holder {
+/// One who holds a name, for the wire.
+pub fn holder(holder: &HolderView) -> v1::Holder {
     v1::Holder {
         session: holder.session.0,
         owner: Some(owner_on_wire(&holder.owner)),
@@ -247,7 +258,8 @@ fn holder(holder: &HolderView) -> v1::Holder {
     }
 }
 
-fn waiter(waiter: &WaiterView) -> v1::Waiter {
+/// One who waits for a name, for the wire.
+pub fn waiter(waiter: &WaiterView) -> v1::Waiter {
     v1::Waiter {
         session: waiter.session.0,
         owner: Some(owner_on_wire(&waiter.owner)),
@@ -260,7 +272,8 @@ fn waiter(waiter: &WaiterView) -> v1::Waiter {
     }
 }
 
-fn past(past: &PastView) -> v1::Past {
+/// One who held a name, for the wire.
+pub fn past(past: &PastView) -> v1::Past {
     v1::Past {
         session: past.session.0,
         owner: Some(owner_on_wire(&past.owner)),
@@ -271,31 +284,21 @@ fn past(past: &PastView) -> v1::Past {
     }
 }
 
-/// Everything about a name, for the wire.
-pub fn shown(view: &NameView) -> v1::ShowResponse {
-    v1::ShowResponse {
-        summary: Some(summary(&view.summary)),
-        holders: view.holders.iter().map(holder).collect(),
-        queue: view.queue.iter().map(waiter).collect(),
-        history: view.history.iter().map(past).collect(),
-        value: view.value.as_ref().map(|value| value.to_vec().into()),
-        delayed_for_ms: view.delayed_for,
-    }
+/// A request that waits, for the wire.
+pub fn waiting(request: RequestId, names: &[Name]) -> v1::Waiting {
+    v1::Waiting { request: request.0, names: names.iter().map(ToString::to_string).collect() }
 }
 
 /// Everything about a session, for the wire.
 pub fn session(view: &SessionView) -> v1::ShowSessionResponse {
-    let waiting = view.waiting.iter().map(|(request, names)| v1::Waiting {
-        request: request.0,
-        names: names.iter().map(ToString::to_string).collect(),
-    });
     v1::ShowSessionResponse {
         session: view.session.0,
         owner: Some(owner_on_wire(&view.owner)),
         ttl_ms: view.ttl_ms,
         expires_in_ms: view.expires_in,
-        held: view.held.iter().map(held_on_wire).collect(),
-        waiting: waiting.collect(),
+        held: view.held.iter().map(held).collect(),
+        waiting: view.waiting.iter().map(|(request, names)| waiting(*request, names)).collect(),
+        next: bytes::Bytes::new(),
     }
 }
 

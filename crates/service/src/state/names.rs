@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::grant::Past;
 use crate::command::{Millis, Mode, Name, SessionId, Token};
 use crate::limits::{MAX_HISTORY, MAX_IDLE_NAMES};
+use crate::view::QueuePlace;
 
 /// Where a name stands in the table: grants and waits refer to names by this, so that only a request looks up a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +34,16 @@ impl Rank {
     /// One who holds the name already and wants it in a stronger mode goes before all who have nothing.
     pub fn of_conversion(arrival: Arrival) -> Self {
         Self { place: i64::MIN, arrival }
+    }
+
+    /// Where it stands, for whoever reads a queue in pieces.
+    pub fn queue_place(self) -> QueuePlace {
+        QueuePlace { rank: self.place, arrival: self.arrival.0 }
+    }
+
+    /// The rank that stands at a place.
+    pub fn at(place: QueuePlace) -> Self {
+        Self { place: place.rank, arrival: Arrival(place.arrival) }
     }
 
     pub fn is_conversion(self) -> bool {

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::State;
 use super::grant::{Past, Waiting};
-use super::names::{Arrival, Entry, NameKey};
-use crate::command::{Mode, Name, SessionId, Token};
+use super::names::{Arrival, Entry, NameKey, Rank};
+use crate::command::{Millis, Mode, Name, Owner, RequestId, SessionId, Token};
 use crate::limits::MAX_STEPS_TOLD;
 use crate::reply::{Held, Leader, Wait};
-use crate::view::{HolderView, NameView, PastView, SessionView, Standing, Summary, Totals, WaiterView};
+use crate::view::{
+    HolderView, NameView, PastView, QueuePlace, SessionView, Standing, Step, Summary, Totals, WaiterView,
+};
 
 impl State {
     /// Whether that session exists.
@@ -18,54 +21,32 @@ impl State {
         self.sessions.contains_key(&session)
     }
 
-    /// The names that begin with a prefix, in order, from the first one after a given name.
+    /// The state as it looks at a moment of service time: ages count to then. A moment before the last batch counts as
+    /// that of the last batch.
+    #[must_use]
+    pub fn at(&self, now: Millis) -> Picture<'_> {
+        Picture { state: self, now: now.max(self.now) }
+    }
+
+    /// The names that begin with a prefix, in order, from the first one after a given name, as of the last batch.
     pub fn names<'a>(
         &'a self,
         prefix: &'a str,
         after: Option<&'a Name>,
     ) -> impl Iterator<Item = Summary> + 'a {
-        let start = match after {
-            Some(name) if &*name.0 >= prefix => Bound::Excluded(&*name.0),
-            _ => Bound::Included(prefix),
-        };
-        self.names
-            .from(start)
-            .take_while(move |(name, _)| name.0.starts_with(prefix))
-            .map(|(_, key)| self.summary(&self.names[key]))
+        self.at(self.now).names(prefix, after, true)
     }
 
-    /// Everything about a name.
+    /// Everything about a name, as of the last batch.
     #[must_use]
     pub fn name(&self, name: &Name) -> Option<NameView> {
-        let entry = &self.names[self.names.find(name)?];
-        let waits = entry.queue.iter().filter_map(|rank| self.waits.get(&rank.arrival));
-        let key = self.names.find(name)?;
-        Some(NameView {
-            summary: self.summary(entry),
-            holders: entry.holders.iter().filter_map(|(token, mode)| self.holder(*token, *mode)).collect(),
-            queue: waits.filter_map(|wait| self.waiter(wait, key)).collect(),
-            history: entry.history.iter().rev().map(|past| self.past(past)).collect(),
-            value: self.leader(name).map(|leader| leader.value),
-            delayed_for: (entry.delayed_until > 0).then(|| entry.delayed_until.saturating_sub(self.now)),
-        })
+        self.at(self.now).name(name)
     }
 
-    /// Everything about a session.
+    /// Everything about a session, as of the last batch.
     #[must_use]
     pub fn session(&self, session: SessionId) -> Option<SessionView> {
-        let found = self.sessions.get(&session)?;
-        let waits = found
-            .waits
-            .iter()
-            .filter_map(|(request, arrival)| Some((*request, self.names_of(self.waits.get(arrival)?))));
-        Some(SessionView {
-            session,
-            owner: (*found.owner).clone(),
-            ttl_ms: found.ttl_ms,
-            expires_in: found.deadline.saturating_sub(self.now),
-            held: self.held_by(session),
-            waiting: waits.collect(),
-        })
+        self.at(self.now).session(session)
     }
 
     /// Who leads.
@@ -85,15 +66,13 @@ impl State {
     /// Why those who wait for a name wait: the chain from the first of them to somebody who waits for nothing.
     #[must_use]
     pub fn why_name(&self, name: &Name) -> Vec<Wait> {
-        let first = self.names.find(name).and_then(|key| self.names[key].queue.first());
-        first.map_or_else(Vec::new, |rank| self.chain_from(rank.arrival))
+        self.at(self.now).why_name(name).into_iter().map(|step| step.wait).collect()
     }
 
     /// Why a session waits: the chain from it to somebody who waits for nothing.
     #[must_use]
     pub fn why_session(&self, session: SessionId) -> Vec<Wait> {
-        let oldest = self.sessions.get(&session).and_then(|session| session.waits.values().min());
-        oldest.map_or_else(Vec::new, |arrival| self.chain_from(*arrival))
+        self.at(self.now).why_session(session).into_iter().map(|step| step.wait).collect()
     }
 
     /// What a token is worth.
@@ -133,10 +112,16 @@ impl State {
 
     /// What a session holds, the oldest grant first.
     pub(super) fn held_by(&self, session: SessionId) -> Vec<Held> {
+        self.held_after(session, None).collect()
+    }
+
+    /// What a session holds under tokens after a given one, the oldest grant first.
+    fn held_after(&self, session: SessionId, after: Option<Token>) -> impl Iterator<Item = Held> + '_ {
         let tokens = self.sessions.get(&session).map(|session| session.held.iter().map(|(_, token)| *token));
-        let mut tokens: Vec<Token> = tokens.into_iter().flatten().collect();
+        let mut tokens: Vec<Token> =
+            tokens.into_iter().flatten().filter(|token| Some(*token) > after).collect();
         tokens.sort_unstable();
-        tokens.into_iter().filter_map(|token| self.held_under(token)).collect()
+        tokens.into_iter().filter_map(|token| self.held_under(token))
     }
 
     fn held_under(&self, token: Token) -> Option<Held> {
@@ -148,7 +133,182 @@ impl State {
         Some(Held { token, names: names.collect(), depth: grant.depth })
     }
 
-    fn summary(&self, entry: &Entry) -> Summary {
+    fn names_of(&self, wait: &Waiting) -> Vec<Name> {
+        wait.wants.iter().map(|(key, _)| self.names[*key].name.clone()).collect()
+    }
+
+    fn owner_of(&self, session: SessionId) -> Owner {
+        self.sessions.get(&session).map(|session| (*session.owner).clone()).unwrap_or_default()
+    }
+}
+
+/// The state as it looks at a moment of service time. What can be long is read through iterators that do no more work
+/// than is taken from them, each from a place on, so that nobody has to take all of it at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Picture<'a> {
+    state: &'a State,
+    now: Millis,
+}
+
+impl<'a> Picture<'a> {
+    /// The names that begin with a prefix, in order, from the first one after a given name: all that are remembered, or
+    /// those that somebody holds or waits for.
+    pub fn names(
+        self,
+        prefix: &'a str,
+        after: Option<&'a Name>,
+        with_idle: bool,
+    ) -> impl Iterator<Item = Summary> + 'a {
+        let start = match after {
+            Some(name) if &*name.0 >= prefix => Bound::Excluded(&*name.0),
+            _ => Bound::Included(prefix),
+        };
+        let names = &self.state.names;
+        names
+            .from(start)
+            .take_while(move |(name, _)| name.0.starts_with(prefix))
+            .map(move |(_, key)| &names[key])
+            .filter(move |entry| with_idle || !entry.is_idle())
+            .map(move |entry| self.summary_of(entry))
+    }
+
+    /// The line of a list about one name.
+    #[must_use]
+    pub fn summary(self, name: &Name) -> Option<Summary> {
+        Some(self.summary_of(&self.state.names[self.state.names.find(name)?]))
+    }
+
+    /// Everything about a name.
+    #[must_use]
+    pub fn name(self, name: &Name) -> Option<NameView> {
+        Some(NameView {
+            summary: self.summary(name)?,
+            holders: self.holders(name, None).collect(),
+            queue: self.queue(name, None).map(|(_, waiter)| waiter).collect(),
+            history: self.history(name).collect(),
+            value: self.value(name),
+            delayed_for: self.delayed_for(name),
+        })
+    }
+
+    /// Who hold a name, the oldest grant first, from the first one after a token.
+    pub fn holders(self, name: &Name, after: Option<Token>) -> impl Iterator<Item = HolderView> + use<'a> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let entry = self.entry(name);
+        let holders = entry.into_iter().flat_map(move |entry| entry.holders.range((start, Bound::Unbounded)));
+        holders.filter_map(move |(token, mode)| self.holder(*token, *mode))
+    }
+
+    /// Who wait for a name, the next one first, from the first one behind a place, each with its place.
+    pub fn queue(
+        self,
+        name: &Name,
+        after: Option<QueuePlace>,
+    ) -> impl Iterator<Item = (QueuePlace, WaiterView)> + use<'a> {
+        let start = after.map_or(Bound::Unbounded, |place| Bound::Excluded(Rank::at(place)));
+        let found = self.state.names.find(name);
+        found.into_iter().flat_map(move |key| {
+            let ranks = self.state.names[key].queue.range((start, Bound::Unbounded));
+            ranks.filter_map(move |rank| {
+                let wait = self.state.waits.get(&rank.arrival)?;
+                Some((rank.queue_place(), self.waiter(wait, key)?))
+            })
+        })
+    }
+
+    /// The last who held a name, newest first.
+    pub fn history(self, name: &Name) -> impl Iterator<Item = PastView> + use<'a> {
+        let pasts = self.entry(name).into_iter().flat_map(|entry| entry.history.iter().rev());
+        pasts.map(move |past| self.past(past))
+    }
+
+    /// What the leader of a name shows.
+    #[must_use]
+    pub fn value(self, name: &Name) -> Option<Arc<[u8]>> {
+        self.state.leader(name).map(|leader| leader.value)
+    }
+
+    /// How long nobody gets a name, because its holder was lost.
+    #[must_use]
+    pub fn delayed_for(self, name: &Name) -> Option<Millis> {
+        let until = self.entry(name)?.delayed_until;
+        (until > 0).then(|| until.saturating_sub(self.now))
+    }
+
+    /// Everything about a session.
+    #[must_use]
+    pub fn session(self, session: SessionId) -> Option<SessionView> {
+        Some(SessionView {
+            held: self.held(session, None).collect(),
+            waiting: self.waiting(session, None).collect(),
+            ..self.session_head(session)?
+        })
+    }
+
+    /// A session without what it holds and waits for.
+    #[must_use]
+    pub fn session_head(self, session: SessionId) -> Option<SessionView> {
+        let found = self.state.sessions.get(&session)?;
+        Some(SessionView {
+            session,
+            owner: (*found.owner).clone(),
+            ttl_ms: found.ttl_ms,
+            expires_in: found.deadline.saturating_sub(self.now),
+            held: Vec::new(),
+            waiting: Vec::new(),
+        })
+    }
+
+    /// What a session holds under tokens after a given one, the oldest grant first.
+    pub fn held(self, session: SessionId, after: Option<Token>) -> impl Iterator<Item = Held> + 'a {
+        self.state.held_after(session, after)
+    }
+
+    /// What a session waits for, from the first request after a given one.
+    pub fn waiting(
+        self,
+        session: SessionId,
+        after: Option<RequestId>,
+    ) -> impl Iterator<Item = (RequestId, Vec<Name>)> + 'a {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let found = self.state.sessions.get(&session);
+        let waits = found.into_iter().flat_map(move |session| session.waits.range((start, Bound::Unbounded)));
+        waits.filter_map(move |(request, arrival)| {
+            Some((*request, self.state.names_of(self.state.waits.get(arrival)?)))
+        })
+    }
+
+    /// Why those who wait for a name wait: the chain from the first of them to somebody who waits for nothing.
+    #[must_use]
+    pub fn why_name(self, name: &Name) -> Vec<Step> {
+        let first = self.entry(name).and_then(|entry| entry.queue.first());
+        first.map_or_else(Vec::new, |rank| self.chain_from(rank.arrival))
+    }
+
+    /// Why a session waits: the chain from it to somebody who waits for nothing.
+    #[must_use]
+    pub fn why_session(self, session: SessionId) -> Vec<Step> {
+        let oldest = self.state.sessions.get(&session).and_then(|session| session.waits.values().min());
+        oldest.map_or_else(Vec::new, |arrival| self.chain_from(*arrival))
+    }
+
+    /// Who leads.
+    #[must_use]
+    pub fn leader(self, name: &Name) -> Option<Leader> {
+        self.state.leader(name)
+    }
+
+    /// What a token is worth.
+    #[must_use]
+    pub fn check(self, name: &Name, token: Token) -> Standing {
+        self.state.check(name, token)
+    }
+
+    fn entry(self, name: &Name) -> Option<&'a Entry> {
+        self.state.names.find(name).map(|key| &self.state.names[key])
+    }
+
+    fn summary_of(self, entry: &Entry) -> Summary {
         let first = entry.holders.iter().find_map(|(token, mode)| self.holder(*token, *mode));
         Summary {
             name: entry.name.clone(),
@@ -160,9 +320,9 @@ impl State {
         }
     }
 
-    fn holder(&self, token: Token, mode: Mode) -> Option<HolderView> {
-        let grant = self.grants.get(&token)?;
-        let session = self.sessions.get(&grant.session)?;
+    fn holder(self, token: Token, mode: Mode) -> Option<HolderView> {
+        let grant = self.state.grants.get(&token)?;
+        let session = self.state.sessions.get(&grant.session)?;
         Some(HolderView {
             session: grant.session,
             owner: (*session.owner).clone(),
@@ -174,25 +334,21 @@ impl State {
         })
     }
 
-    fn waiter(&self, wait: &Waiting, key: NameKey) -> Option<WaiterView> {
+    fn waiter(self, wait: &Waiting, key: NameKey) -> Option<WaiterView> {
         let (_, mode) = wait.wants.iter().find(|(other, _)| *other == key)?;
         Some(WaiterView {
             session: wait.session,
-            owner: (*self.sessions.get(&wait.session)?.owner).clone(),
+            owner: (*self.state.sessions.get(&wait.session)?.owner).clone(),
             request: wait.request,
             mode: *mode,
             priority: wait.priority,
             waited_for: self.now.saturating_sub(wait.since),
             gives_up_in: wait.until.map(|until| until.saturating_sub(self.now)),
-            names: self.names_of(wait),
+            names: self.state.names_of(wait),
         })
     }
 
-    fn names_of(&self, wait: &Waiting) -> Vec<Name> {
-        wait.wants.iter().map(|(key, _)| self.names[*key].name.clone()).collect()
-    }
-
-    fn past(&self, past: &Past) -> PastView {
+    fn past(self, past: &Past) -> PastView {
         PastView {
             session: past.session,
             owner: (*past.owner).clone(),
@@ -204,11 +360,11 @@ impl State {
     }
 
     /// Follows one who waits to the first one in its way, and on from there.
-    fn chain_from(&self, start: Arrival) -> Vec<Wait> {
+    fn chain_from(self, start: Arrival) -> Vec<Step> {
         let mut chain = Vec::new();
         let mut seen = BTreeSet::new();
         let mut next = Some(start);
-        while let Some(wait) = next.and_then(|arrival| self.waits.get(&arrival)) {
+        while let Some(wait) = next.and_then(|arrival| self.state.waits.get(&arrival)) {
             if chain.len() == MAX_STEPS_TOLD || !seen.insert(wait.rank) {
                 break;
             }
@@ -222,17 +378,24 @@ impl State {
     }
 
     /// Who is in the way of one who waits at one of its names, and what that one waits for in turn.
-    fn step_from(&self, wait: &Waiting, (key, mode): (NameKey, Mode)) -> Option<(Wait, Option<Arrival>)> {
-        let entry = &self.names[key];
+    fn step_from(self, wait: &Waiting, (key, mode): (NameKey, Mode)) -> Option<(Step, Option<Arrival>)> {
+        let state = self.state;
+        let entry = &state.names[key];
+        let step = |behind, since: Millis, token: Option<Token>| Step {
+            wait: state.tell(wait.session, key, behind, token.is_some()),
+            behind: state.owner_of(behind),
+            since: self.now.saturating_sub(since),
+            token,
+        };
         if let Some(first) = entry.queue.first().filter(|first| **first < wait.rank) {
-            let ahead = self.waits.get(&first.arrival)?;
-            return Some((self.tell(wait.session, key, ahead.session, false), Some(first.arrival)));
+            let ahead = state.waits.get(&first.arrival)?;
+            return Some((step(ahead.session, ahead.since, None), Some(first.arrival)));
         }
         if !entry.conflicts(mode, wait.converts) {
             return None;
         }
         let mut others = entry.holders.keys().filter(|token| Some(**token) != wait.converts);
-        let grant = others.find_map(|token| self.grants.get(token))?;
-        Some((self.tell(wait.session, key, grant.session, true), self.needs_of(grant).next()))
+        let (token, grant) = others.find_map(|token| Some((*token, state.grants.get(token)?)))?;
+        Some((step(grant.session, grant.since, Some(token)), state.needs_of(grant).next()))
     }
 }

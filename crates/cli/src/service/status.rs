@@ -1,0 +1,302 @@
+//! How the nodes of the service are: `status`, and what is said when nobody answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use conclave_client::v1::StatusResponse;
+use conclave_client::v1::status_response::Condition;
+use conclave_client::{Client, Error};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::args::StatusArgs;
+use super::table::Table;
+use super::{client, config, run_client};
+use crate::failure::{Failure, Verdict, one_line};
+use crate::output;
+
+/// What all nodes said, by address.
+pub struct Survey {
+    answers: BTreeMap<String, Result<StatusResponse, Error>>,
+    /// The numbers of the nodes, as far as anybody knows them.
+    ids: BTreeMap<String, u64>,
+}
+
+/// Shows how the nodes are.
+pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
+    run_client(async {
+        let client = client(&args.endpoints)?;
+        let limit = args.endpoints.connect_wait;
+        let survey = Survey::make(&client, config::node_ids(&args.endpoints), limit).await;
+        if args.json {
+            output::show_json(&survey.json())?;
+        } else {
+            output::show(&survey.text(output::terminal_width()))?;
+        }
+        Ok(Verdict::of(survey.is_served()))
+    })
+}
+
+impl Survey {
+    /// Asks the endpoints, and the nodes of which they tell, all at a time. Each may take so long to answer.
+    pub async fn make(client: &Client, mut ids: BTreeMap<String, u64>, limit: Duration) -> Self {
+        let mut answers = BTreeMap::new();
+        let mut asked = BTreeSet::new();
+        let mut asking = JoinSet::new();
+        let mut ask = |asking: &mut JoinSet<_>, address: String| {
+            if asked.insert(address.clone()) {
+                let client = client.clone();
+                asking.spawn(async move {
+                    let late = |_| Err(Error::Unavailable("it does not answer".to_owned()));
+                    (timeout(limit, client.status(&address)).await.unwrap_or_else(late), address)
+                });
+            }
+        };
+        client.endpoints().iter().for_each(|address| ask(&mut asking, address.clone()));
+        while let Some(answered) = asking.join_next().await {
+            let Ok((answer, address)) = answered else { continue };
+            if let Ok(status) = &answer {
+                for member in &status.members {
+                    ids.insert(member.address.clone(), member.node);
+                    ask(&mut asking, member.address.clone());
+                }
+                // It may have been asked at another address than the others use.
+                ids.insert(address.clone(), status.node);
+            }
+            answers.insert(address, answer);
+        }
+        Self { answers, ids }
+    }
+
+    fn there(&self) -> impl Iterator<Item = &StatusResponse> {
+        self.answers.values().filter_map(|answer| answer.as_ref().ok())
+    }
+
+    /// Whether some node can answer requests.
+    fn is_served(&self) -> bool {
+        self.there().any(|status| matches!(status.condition(), Condition::Leads | Condition::Follows))
+    }
+
+    /// Why no request was answered, in one sentence, and what to do about it.
+    pub fn explain(&self, error: &Error) -> Failure {
+        if self.is_served() {
+            return Failure::new(format!("the service did not answer in time: {}", reason(error)))
+                .hint("try again, or allow it more time with --connect-wait");
+        }
+        if let Some(forming) = self.there().find(|status| status.condition() == Condition::Forms) {
+            return Failure::new(format!("the cluster has not formed yet: a node {}", state(forming)))
+                .hint("start the others: a new cluster needs all of its nodes once");
+        }
+        let nodes = self.there().map(|status| status.members.len()).max().unwrap_or(0);
+        let there = self.there().map(|status| status.node).collect::<BTreeSet<_>>().len();
+        if there > 0 {
+            let verb = if there == 1 { "answers" } else { "answer" };
+            let what = match there * 2 > nodes {
+                true => "but none of them leads yet",
+                false => "and no majority: nothing can be granted",
+            };
+            return Failure::new(format!("{there} of {nodes} nodes {verb}, {what}"))
+                .hint("'conclave status' shows which nodes are missing");
+        }
+        let addresses: Vec<&str> = self.answers.keys().map(String::as_str).collect();
+        let whys: BTreeSet<String> =
+            self.answers.values().filter_map(|a| a.as_ref().err()).map(reason).collect();
+        let why = whys.into_iter().collect::<Vec<_>>().join("; ");
+        Failure::new(format!("no node answers at {} ({why})", addresses.join(", ")))
+            .hint("start one with 'conclave serve', or set CONCLAVE_ENDPOINTS")
+    }
+
+    fn text(&self, width: Option<usize>) -> String {
+        let header = ["NODE", "ADDRESS", "STATE", "TERM", "LOG", "APPLIED", "SESSIONS", "HELD", "WAITING"];
+        let mut table = Table::new(&header)
+            .spare(&["LOG", "SESSIONS", "APPLIED", "WAITING", "HELD", "TERM"])
+            .elastic(&["STATE", "ADDRESS"]);
+        for (address, answer) in &self.answers {
+            let id = self.ids.get(address).map_or_else(|| "?".to_owned(), ToString::to_string);
+            match answer {
+                Err(error) => table.row([id, address.clone(), format!("down ({})", reason(error))]),
+                Ok(status) => {
+                    let numbers = [
+                        status.term,
+                        status.last_log,
+                        status.applied,
+                        status.sessions,
+                        status.held,
+                        status.waiting,
+                    ];
+                    let mut row = vec![id, address.clone(), state(status)];
+                    row.extend(numbers.iter().map(ToString::to_string));
+                    table.row(row);
+                }
+            }
+        }
+        let mut text = table.render(width);
+        if !self.is_served() {
+            text.push_str("not served: nothing can be granted or read at the moment\n");
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let nodes: Vec<Value> = self
+            .answers
+            .iter()
+            .map(|(address, answer)| node_json(address, self.ids.get(address).copied(), answer.as_ref()))
+            .collect();
+        json!({ "served": self.is_served(), "nodes": nodes })
+    }
+}
+
+/// What a node does, in words.
+fn state(status: &StatusResponse) -> String {
+    let (nodes, there) = (status.members.len(), status.members.len() - status.silent.len());
+    match status.condition() {
+        Condition::Leads => "leads".to_owned(),
+        Condition::LeadsWithoutMajority => format!("leads, but no majority answers ({there} of {nodes})"),
+        Condition::Follows => format!("follows {}", status.leader),
+        Condition::FollowsInVain => "follows a leader that no majority answers".to_owned(),
+        Condition::Elects => "no leader yet".to_owned(),
+        Condition::NoMajority => format!("no leader: no majority answers ({there} of {nodes})"),
+        Condition::Forms if status.silent.is_empty() => "forms the cluster (first start)".to_owned(),
+        Condition::Forms => format!("waits for {} (first start)", nodes_text(&status.silent)),
+        Condition::CatchesUp => "catching up".to_owned(),
+        Condition::Unspecified => "in a state that this version does not know".to_owned(),
+    }
+}
+
+fn nodes_text(ids: &[u64]) -> String {
+    let word = if ids.len() == 1 { "node" } else { "nodes" };
+    format!("{word} {}", ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// Why a node did not answer, in a few words.
+fn reason(error: &Error) -> String {
+    let text = match error {
+        Error::Unavailable(why) => why.clone(),
+        other => other.to_string(),
+    };
+    let text = one_line(text.split(" (os error").next().unwrap_or(&text));
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_lowercase().chain(letters).collect(),
+        None => "it does not answer".to_owned(),
+    }
+}
+
+fn node_json(address: &str, id: Option<u64>, answer: Result<&StatusResponse, &Error>) -> Value {
+    match answer {
+        Err(error) => json!({ "address": address, "node": id, "state": "down", "error": reason(error) }),
+        Ok(status) => json!({
+            "address": address,
+            "node": status.node,
+            "state": condition(status),
+            "silent": status.silent,
+            "leader": status.leader,
+            "term": status.term,
+            "last_log": status.last_log,
+            "applied": status.applied,
+            "sessions": status.sessions,
+            "names": status.names,
+            "held": status.held,
+            "waiting": status.waiting,
+            "grants": status.grants,
+            "version": status.version,
+        }),
+    }
+}
+
+/// What a node does, for programs.
+fn condition(status: &StatusResponse) -> &'static str {
+    match status.condition() {
+        Condition::Leads => "leads",
+        Condition::LeadsWithoutMajority => "leads_without_majority",
+        Condition::Follows => "follows",
+        Condition::FollowsInVain => "follows_without_majority",
+        Condition::Elects => "elects",
+        Condition::NoMajority => "no_majority",
+        Condition::Forms => "forms",
+        Condition::CatchesUp => "catches_up",
+        Condition::Unspecified => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_client::v1;
+
+    use super::*;
+
+    fn node(id: u64, condition: Condition, silent: &[u64]) -> (String, Result<StatusResponse, Error>) {
+        let members = (1..=3).map(|node| v1::Member { node, address: address(node) }).collect();
+        let leader = if matches!(condition, Condition::Leads | Condition::Follows) { 1 } else { 0 };
+        let condition = condition.into();
+        let silent = silent.to_vec();
+        let status =
+            StatusResponse { node: id, leader, members, condition, silent, ..StatusResponse::default() };
+        (address(id), Ok(status))
+    }
+
+    fn down(id: u64) -> (String, Result<StatusResponse, Error>) {
+        (address(id), Err(Error::Unavailable("Connection refused (os error 111)".to_owned())))
+    }
+
+    fn address(id: u64) -> String {
+        format!("127.0.0.1:2941{id}")
+    }
+
+    fn survey(answers: [(String, Result<StatusResponse, Error>); 3]) -> Survey {
+        let ids = (1..=3).map(|id| (address(id), id)).collect();
+        Survey { answers: answers.into(), ids }
+    }
+
+    #[test]
+    fn the_table_says_what_every_node_is_and_fits_80_columns() {
+        let cases = [
+            (
+                survey([node(1, Condition::Leads, &[]), node(2, Condition::Follows, &[]), down(3)]),
+                true,
+                "leads",
+            ),
+            (
+                survey([node(1, Condition::LeadsWithoutMajority, &[2, 3]), down(2), down(3)]),
+                false,
+                "leads, but no majority answers (1 of 3)",
+            ),
+            (
+                survey([node(1, Condition::NoMajority, &[2, 3]), down(2), down(3)]),
+                false,
+                "no leader: no majority answers (1 of 3)",
+            ),
+            (
+                survey([node(1, Condition::Forms, &[2, 3]), down(2), down(3)]),
+                false,
+                "waits for nodes 2, 3 (first start)",
+            ),
+        ];
+        for (survey, is_served, words) in cases {
+            let text = survey.text(Some(80));
+            assert_eq!(survey.is_served(), is_served, "{text}");
+            assert_eq!(survey.json()["served"], is_served);
+            assert!(
+                text.contains(words) && text.contains("3     127.0.0.1:29413  down (connection refused)"),
+                "{text}"
+            );
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            assert_eq!(text.contains("not served"), !is_served, "{text}");
+        }
+    }
+
+    #[test]
+    fn why_nobody_answers_is_told_with_what_to_do() {
+        let error = Error::Unavailable("late".to_owned());
+        let said = |survey: Survey| format!("{:?}", survey.explain(&error));
+        let nobody = said(survey([down(1), down(2), down(3)]));
+        assert!(nobody.contains("no node answers at 127.0.0.1:29411, 127.0.0.1:29412"), "{nobody}");
+        assert!(nobody.contains("(connection refused)") && nobody.contains("conclave serve"), "{nobody}");
+        let one = said(survey([node(1, Condition::NoMajority, &[2, 3]), down(2), down(3)]));
+        assert!(one.contains("1 of 3 nodes answers, and no majority: nothing can be granted"), "{one}");
+        let forms = said(survey([node(1, Condition::Forms, &[2]), down(2), node(3, Condition::Forms, &[2])]));
+        assert!(forms.contains("waits for node 2 (first start)"), "{forms}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Tables and sentences that fit the terminal.
+
+/// Two blanks between columns.
+const GAP: usize = 2;
+/// A column that is cut has at least this width.
+const NARROWEST: usize = 10;
+/// Where nothing is cut, cells are padded to this width at most: one long cell must not push everything aside.
+const WIDEST_PADDING: usize = 40;
+
+/// A table for people.
+pub struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    /// Columns that may be left out where there is no room, the first of them first.
+    spare: Vec<&'static str>,
+    /// Columns that may be cut after that.
+    elastic: Vec<&'static str>,
+}
+
+impl Table {
+    pub fn new(header: &[&'static str]) -> Self {
+        Self { header: header.to_vec(), rows: Vec::new(), spare: Vec::new(), elastic: Vec::new() }
+    }
+
+    pub fn spare(mut self, columns: &[&'static str]) -> Self {
+        self.spare = columns.to_vec();
+        self
+    }
+
+    pub fn elastic(mut self, columns: &[&'static str]) -> Self {
+        self.elastic = columns.to_vec();
+        self
+    }
+
+    /// Adds a row; cells that are missing at its end are empty.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The table in so many columns of the terminal, or as wide as it is.
+    pub fn render(&self, width: Option<usize>) -> String {
+        let mut widths = self.widths();
+        match width {
+            Some(width) => self.squeeze(&mut widths, width),
+            None => widths.iter_mut().flatten().for_each(|column| *column = (*column).min(WIDEST_PADDING)),
+        }
+        let header: Vec<String> = self.header.iter().map(|name| (*name).to_owned()).collect();
+        let lines = std::iter::once(&header).chain(&self.rows);
+        lines.map(|cells| line(cells, &widths, width.is_some())).collect()
+    }
+
+    /// How wide each column is.
+    fn widths(&self) -> Vec<Option<usize>> {
+        let wide = |(index, name): (usize, &&str)| {
+            let cells = self.rows.iter().filter_map(|row| row.get(index)).map(|cell| length(cell));
+            Some(cells.chain([length(name)]).max().unwrap_or(0))
+        };
+        self.header.iter().enumerate().map(wide).collect()
+    }
+
+    /// Makes room: leaves columns out, then cuts others.
+    fn squeeze(&self, widths: &mut [Option<usize>], room: usize) {
+        let column = |name: &&str| self.header.iter().position(|header| header == name);
+        for index in self.spare.iter().filter_map(column) {
+            if total(widths) <= room {
+                return;
+            }
+            widths[index] = None;
+        }
+        for index in self.elastic.iter().filter_map(column) {
+            let excess = total(widths).saturating_sub(room);
+            if let Some(width) = &mut widths[index] {
+                *width = width.saturating_sub(excess).max(NARROWEST.min(*width));
+            }
+        }
+    }
+}
+
+fn total(widths: &[Option<usize>]) -> usize {
+    widths.iter().flatten().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+fn line(cells: &[String], widths: &[Option<usize>], is_cut: bool) -> String {
+    let mut line = String::new();
+    for (index, width) in widths.iter().enumerate() {
+        let Some(width) = *width else { continue };
+        let cell = cells.get(index).map_or("", String::as_str);
+        let cell = if is_cut { cut(cell, width) } else { cell.to_owned() };
+        line.push_str(&format!("{cell:width$}{:GAP$}", ""));
+    }
+    format!("{}\n", line.trim_end())
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// No more than so many characters of a text; the last one tells that there are more.
+pub fn cut(text: &str, width: usize) -> String {
+    if length(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A sentence in lines of no more than a width, the following ones indented. A word that is longer than a line is cut.
+pub fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
+    let Some(width) = width else { return format!("{text}\n") };
+    let lead: String = text.chars().take_while(|c| *c == ' ').collect();
+    let (mut lines, mut line, mut is_empty) = (String::new(), lead, true);
+    // What stands apart by several blanks in the first line stays so.
+    for word in text.trim_start().split(' ') {
+        let word = cut(word, width.saturating_sub(indent).max(NARROWEST));
+        let gap = usize::from(!is_empty);
+        if !is_empty && length(&line) + gap + length(&word) > width {
+            lines.push_str(line.trim_end());
+            lines.push('\n');
+            line = " ".repeat(indent);
+        } else if gap == 1 {
+            line.push(' ');
+        }
+        line.push_str(&word);
+        is_empty = false;
+    }
+    format!("{lines}{}\n", line.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table =
+            Table::new(&["NAME", "HELD BY", "TOKEN"]).spare(&["TOKEN"]).elastic(&["HELD BY", "NAME"]);
+        table.row(["a".to_owned(), "x".repeat(30), "17".to_owned()]);
+        table.row(["a-longer-name-than-that".to_owned(), "somebody".to_owned()]);
+        table
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal() {
+        let widest = |width| table().render(Some(width)).lines().map(length).max();
+        assert_eq!(widest(80), Some(23 + 2 + 30 + 2 + 5), "there is room for all");
+        for width in [60, 50, 40, 30, 22] {
+            assert!(
+                widest(width).is_some_and(|widest| widest <= width),
+                "{width}: {}",
+                table().render(Some(width))
+            );
+        }
+        let narrow = table().render(Some(40));
+        assert_eq!(
+            narrow,
+            format!(
+                "NAME                     HELD BY\na                        {}…\na-longer-name-than-that  somebody\n",
+                "x".repeat(14)
+            )
+        );
+    }
+
+    #[test]
+    fn a_table_in_a_pipe_is_whole() {
+        let mut table = table();
+        table.row(["y".repeat(100), "z".to_owned(), "1".to_owned()]);
+        let text = table.render(None);
+        assert!(text.contains(&"x".repeat(30)) && text.contains(&"y".repeat(100)), "{text}");
+        assert!(text.lines().all(|line| !line.ends_with(' ')), "{text}");
+        assert!(text.lines().next().is_some_and(|line| length(line) < 85), "{text}");
+    }
+
+    #[test]
+    fn sentences_are_wrapped_between_words() {
+        let text = "  held by  somebody on a machine, exclusive, token 17";
+        assert_eq!(wrap(text, 4, None), format!("{text}\n"));
+        assert_eq!(
+            wrap(text, 4, Some(30)),
+            "  held by  somebody on a\n    machine, exclusive, token\n    17\n"
+        );
+        assert!(wrap(&"x".repeat(100), 4, Some(30)).lines().all(|line| length(line) <= 30));
+    }
+}

@@ -1,0 +1,115 @@
+//! What is said of a service that no majority of its nodes answers for, and when one does again.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tonic::codegen::http::uri::PathAndQuery;
+
+use crate::hostile::runtime;
+use crate::nodes::Service;
+use crate::talker::channel;
+use crate::until;
+
+/// Far longer than two election timeouts, and far shorter than for ever: for a machine that has much else to do.
+const SOON: Duration = Duration::from_secs(10);
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct HealthRequest {
+    #[prost(string, tag = "1")]
+    service: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct HealthResponse {
+    #[prost(int32, tag = "1")]
+    status: i32,
+}
+
+const SERVING: [i32; 2] = [1, 1];
+const NOT_SERVING: [i32; 2] = [2, 2];
+
+/// What the health service of a node says of the node as a whole, and of its service.
+fn health(service: &Service, id: u64) -> Vec<i32> {
+    runtime().block_on(async {
+        let mut words = Vec::new();
+        for name in ["", "conclave.v1.Conclave"] {
+            let mut grpc = tonic::client::Grpc::new(channel(service.address(id)).await);
+            grpc.ready().await.expect("it listens");
+            let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
+            let codec = tonic_prost::ProstCodec::<HealthRequest, HealthResponse>::default();
+            let request = tonic::Request::new(HealthRequest { service: name.to_owned() });
+            words.push(grpc.unary(request, path, codec).await.expect("it answers").into_inner().status);
+        }
+        words
+    })
+}
+
+/// Waits until the service says, everywhere, that nobody is served; these words stand in the table.
+#[track_caller]
+fn is_not_served(service: &Service, survivor: u64, words: &str) {
+    let begun = Instant::now();
+    until("it is not healthy", || health(service, survivor) == NOT_SERVING);
+    // Nodes that stand still take a connection, and never say anything.
+    let one = format!("status --connect-wait 500ms --endpoints {}", service.address(survivor));
+    until("nobody is served", || {
+        let status = service.conclave(&one);
+        status.code == 1 && status.out.contains(words) && status.out.contains("not served")
+    });
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    let status = service.conclave(&format!("{one} --json")).ends(1).json().remove(0);
+    assert_eq!(status["served"], false, "{status}");
+}
+
+#[test]
+fn a_follower_that_is_left_alone_says_so() {
+    let mut service = Service::three();
+    let leader = service.leader().expect("it is served");
+    let survivor = service.followers()[0];
+    until("it is healthy", || health(&service, survivor) == SERVING);
+    let others: Vec<u64> = service.ids().into_iter().filter(|id| *id != survivor).collect();
+    service.kill(leader);
+    others.iter().filter(|id| **id != leader).for_each(|id| service.kill(*id));
+    is_not_served(&service, survivor, "no leader: no majority answers (1 of 3)");
+    let failed = service.conclave("show a --connect-wait 100ms").ends(123);
+    assert!(failed.err.contains("1 of 3 nodes answers, and no majority"), "{}", failed.err);
+    others.iter().for_each(|id| service.run(*id));
+    service.is_served();
+    until("it is healthy", || health(&service, survivor) == SERVING);
+    service.conclave("status").ends(0);
+    service.shell("lock a", "exit 0").ends(0);
+}
+
+#[test]
+fn a_leader_whose_followers_stand_still_says_so() {
+    let service = Service::three();
+    let leader = service.leader().expect("it is served");
+    let followers = service.followers();
+    followers.iter().for_each(|id| service.signal(*id, Signal::STOP));
+    is_not_served(&service, leader, "leads, but no majority answers (1 of 3)");
+    followers.iter().for_each(|id| service.signal(*id, Signal::CONT));
+    service.is_served();
+    until("it is healthy", || health(&service, leader) == SERVING);
+    service.shell("lock a", "exit 0").ends(0);
+}
+
+#[test]
+fn one_of_three_nodes_is_no_loss_and_a_new_cluster_waits_for_all() {
+    let mut service = Service::absent(3);
+    service.run(1);
+    is_not_served(&service, 1, "waits for nodes 2, 3 (first start)");
+    let failed = service.shell("lock a --connect-wait 200ms", "exit 0").ends(123);
+    assert!(!failed.err.is_empty());
+    let failed = service.conclave("ls --connect-wait 200ms").ends(123);
+    assert!(failed.err.contains("waits for nodes 2, 3 (first start)"), "{}", failed.err);
+    service.run(2);
+    service.run(3);
+    service.is_served();
+    let follower = service.followers()[0];
+    service.kill(follower);
+    let watched = Instant::now();
+    // Long enough for every patience to run out: the others go on as if nothing had been.
+    until("some time has passed", || {
+        service.conclave("status").ends(0);
+        watched.elapsed() > Duration::from_secs(2)
+    });
+}

@@ -92,6 +92,21 @@ fn a_leader_whose_followers_stand_still_says_so() {
     service.shell("lock a", "exit 0").ends(0);
 }
 
+/// A follower hears its leader as before, and has to be told that it is served no longer.
+#[test]
+fn a_follower_of_a_leader_without_a_majority_says_so() {
+    let mut service = Service::five();
+    let leader = service.leader().expect("it is served");
+    let followers = service.followers();
+    let (survivor, others) = followers.split_first().expect("there are four");
+    others.iter().for_each(|id| service.kill(*id));
+    is_not_served(&service, *survivor, "follows a leader that no majority answers");
+    is_not_served(&service, leader, "leads, but no majority answers (2 of 5)");
+    service.run(others[0]);
+    service.is_served();
+    until("it is healthy", || health(&service, *survivor) == SERVING);
+}
+
 #[test]
 fn one_of_three_nodes_is_no_loss_and_a_new_cluster_waits_for_all() {
     let mut service = Service::absent(3);

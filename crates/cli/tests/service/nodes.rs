@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use conclave_client::Client;
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,6 +31,11 @@ impl Service {
     /// Three nodes, one of which leads.
     pub fn three() -> Self {
         Self::start(3)
+    }
+
+    /// Five nodes, one of which leads.
+    pub fn five() -> Self {
+        Self::start(5)
     }
 
     fn start(count: u64) -> Self {
@@ -145,9 +151,17 @@ impl Service {
         until("the service is served", || self.leader().is_some());
     }
 
-    /// Who leads, by the word of a majority of the nodes.
+    /// Who leads, by the word of a majority of the nodes. A slow moment of a machine that has much else to do is waited
+    /// for.
     pub fn leader(&self) -> Option<u64> {
-        self.agreed_leader(&self.conclave("status --json").out)
+        let deadline = Instant::now() + Duration::from_secs(3);
+        loop {
+            let leader = self.agreed_leader(&self.conclave("status --json").out);
+            if leader.is_some() || Instant::now() >= deadline {
+                return leader;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Who leads, by this answer of `conclave status --json`.

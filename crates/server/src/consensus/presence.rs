@@ -390,3 +390,43 @@ impl fmt::Display for Nodes<'_> {
         f.write_str(&ids.join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leader(term: u64, id: u64) -> Leader {
+        Leader { id, term, is_me: false }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_last_leader_counts_as_heard() {
+        let ear = Ear::default();
+        assert_eq!(ear.silence(leader(3, 1)), None);
+        ear.heard(&Vote::new_committed(3, 1));
+        tokio::time::advance(Duration::from_millis(40)).await;
+        assert_eq!(ear.silence(leader(3, 1)), Some(Duration::from_millis(40)));
+        assert_eq!(ear.silence(leader(4, 2)), None, "that one has not spoken yet");
+        ear.heard(&Vote::new_committed(4, 2));
+        // One that was cut off comes back, and does not know that it was succeeded.
+        ear.heard(&Vote::new_committed(3, 1));
+        assert_eq!(ear.silence(leader(3, 1)), None);
+        assert_eq!(ear.silence(leader(4, 2)), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn only_who_has_a_majority_is_served() {
+        let served = [Condition::Leads, Condition::Follows(2)];
+        let not = [
+            Condition::LeadsWithoutMajority,
+            Condition::FollowsInVain(2),
+            Condition::Elects,
+            Condition::NoMajority,
+            Condition::Forms,
+            Condition::CatchesUp,
+        ];
+        assert_eq!(served.map(|condition| condition.leader(1)), [Some(1), Some(2)]);
+        assert!(served.into_iter().all(Condition::is_served));
+        assert!(not.into_iter().all(|condition| !condition.is_served() && condition.leader(1).is_none()));
+    }
+}

@@ -268,17 +268,16 @@ impl Keeper {
                 Err(_) => return self.on_runner_gone(),
             }
         }
+        // What an order means depends on whether the command has ended, or was stopped again.
+        if self.child != 0 {
+            self.look_at_children();
+        }
         for order in take_frames(&mut self.read).into_iter().filter_map(Order::decode) {
             match order {
                 Order::Deadlines(deadlines) => self.on_deadlines(deadlines),
                 Order::Forward(signal) => self.tell(signal),
-                Order::Resume(stop) => {
-                    // It may have been continued and stopped again by now.
-                    self.look_at_children();
-                    if stop.count == self.stops {
-                        self.tell(Signal::SIGCONT);
-                    }
-                }
+                Order::Resume(stop) if stop.count == self.stops => self.tell(Signal::SIGCONT),
+                Order::Resume(_) => {}
             }
         }
     }

@@ -71,6 +71,12 @@ fn is_stopped(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
 }
 
+fn parent_of(pid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+    parent.expect("it has a parent")
+}
+
 #[test]
 fn a_background_job_leaves_the_terminal_to_the_shell() {
     let service = Service::one();
@@ -91,7 +97,9 @@ fn a_background_job_leaves_the_terminal_to_the_shell() {
         "{BINARY} lock b --ttl 1min -- sh -c 'echo $$ > reader; read line; echo $line > third' &"
     ));
     let reader = service.written("reader").trim().parse().expect("a number");
-    until("it is stopped", || is_stopped(reader));
+    // The shell knows of a stop when the runner has stopped too.
+    let runner = parent_of(parent_of(reader));
+    until("it is stopped", || is_stopped(reader) && is_stopped(runner));
     terminal.line("fg");
     terminal.line("to the job");
     assert_eq!(service.written("third"), "to the job\n");
@@ -150,12 +158,10 @@ fn a_signal_is_heard_once_whoever_sent_it() {
         "trap \"echo INT >> ints\" INT; echo $PPID > in; while [ ! -e enough ]; do sleep 0.02; done; exit 4";
     terminal.line(&format!("{BINARY} lock a -- sh -c '{script}'"));
     let keeper: u32 = service.written("in").trim().parse().expect("a number");
-    let stat = fs::read_to_string(format!("/proc/{keeper}/stat")).expect("the keeper runs");
-    let runner = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
     let ints = || fs::read_to_string(service.path("ints")).unwrap_or_default().lines().count();
     terminal.types("\x03");
     until("Ctrl-C is heard", || ints() == 1);
-    send(runner.expect("it has a parent"), Signal::INT);
+    send(parent_of(keeper), Signal::INT);
     until("the signal is heard", || ints() == 2);
     fs::write(service.path("enough"), "").expect("there is room");
     terminal.line("echo $? > code");

@@ -1,7 +1,7 @@
 //! The one task behind a client: it keeps the connection, numbers and repeats requests, renews sessions, and tells
 //! whoever must know that something is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,18 +16,20 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use crate::Options;
+use crate::clock::Moment;
+use crate::entry::{Entry, Pending};
 use crate::error::{Error, Failure};
 use crate::guard::Guard;
 use crate::link::Link;
 use crate::parcel::parcels;
-use crate::session::Shared;
+use crate::session::{LOOK_EVERY, Shared};
 
 /// Orders that are taken up together, so that they leave in one message.
 const ORDERS_AT_ONCE: usize = 256;
 const BACKOFF_FIRST: Duration = Duration::from_millis(10);
 const BACKOFF_LAST: Duration = Duration::from_millis(250);
 /// How often to look whether anything waits for a connection in vain.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOOK_FOR_CONNECTION: Duration = Duration::from_millis(100);
 /// A node that says nothing for so long after it was asked something is given up, and another one is tried. Every
 /// request is answered at once, if only by the news that it waits.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -47,6 +49,8 @@ pub enum Order {
     Ask { session: u64, act: Act, ticket: u64, answer: Answer },
     /// Nobody waits any more for the answer to the request with this ticket.
     Abandon { session: u64, ticket: u64 },
+    /// Somebody noticed that the service may have ended this session.
+    RanOut { session: u64, life: u64 },
 }
 
 /// Who gets an answer.
@@ -60,87 +64,13 @@ pub enum Answer {
 }
 
 impl Answer {
-    fn fail(self, error: Error) {
+    pub fn fail(self, error: Error) {
         // Whoever no longer listens needs no answer.
         match self {
             Self::Grant(to, _) => drop(to.send(Err(error))),
             Self::Plain(to) => drop(to.send(Err(error))),
             Self::Nobody => {}
         }
-    }
-}
-
-/// A request that has no final answer yet.
-struct Pending {
-    act: Act,
-    ticket: u64,
-    answer: Answer,
-    /// When it was sent for the first time: what it renewed, it renewed after that.
-    first_sent: Option<Instant>,
-}
-
-/// What the driver knows of a session.
-struct Entry {
-    shared: Arc<Shared>,
-    open: v1::Open,
-    next_request: u64,
-    pending: BTreeMap<u64, Pending>,
-    last_sent: Instant,
-    /// Whether it has made itself known on the present connection.
-    is_known: bool,
-}
-
-impl Entry {
-    /// Makes itself known on a new connection, which tells what it still holds, and asks again what was not answered,
-    /// in the old order.
-    fn introduce(&mut self, now: Instant) -> Vec<v1::Command> {
-        self.is_known = true;
-        let is_opening = self.pending.values().any(|pending| matches!(pending.act, Act::Open(_)));
-        if !is_opening {
-            self.number(Act::Open(self.open.clone()), 0, Answer::Nobody);
-        }
-        let mut requests: Vec<u64> = self.pending.keys().copied().collect();
-        requests.sort_by_key(|request| !matches!(self.pending[request].act, Act::Open(_)));
-        requests.into_iter().filter_map(|request| self.command(request, now)).collect()
-    }
-
-    fn acked(&self) -> u64 {
-        self.pending.first_key_value().map_or(self.next_request, |(request, _)| *request)
-    }
-
-    /// Numbers a request and remembers it.
-    fn number(&mut self, act: Act, ticket: u64, answer: Answer) -> u64 {
-        let request = self.next_request;
-        self.next_request += 1;
-        self.pending.insert(request, Pending { act, ticket, answer, first_sent: None });
-        request
-    }
-
-    /// The command for a request that is pending.
-    fn command(&mut self, request: u64, now: Instant) -> Option<v1::Command> {
-        let acked = self.acked();
-        let pending = self.pending.get_mut(&request)?;
-        pending.first_sent.get_or_insert(now);
-        self.last_sent = now;
-        Some(v1::Command { session: self.shared.id, request, acked, act: Some(pending.act.clone()) })
-    }
-
-    /// The tokens that may have been exchanged for others, since nobody knows yet what became of their conversions.
-    fn converting(&self) -> impl Iterator<Item = u64> {
-        self.pending.values().filter_map(|pending| match &pending.act {
-            Act::Convert(convert) => Some(convert.token),
-            _ => None,
-        })
-    }
-
-    fn renew_at(&self) -> Instant {
-        self.last_sent + self.shared.ttl / 3
-    }
-
-    /// When there is something to be done for it at the latest. One that is not open yet has nothing to lose.
-    fn next_look(&self) -> Instant {
-        let renew_at = self.renew_at();
-        if self.shared.is_open() { renew_at.min(self.shared.safe_until()) } else { renew_at }
     }
 }
 
@@ -161,8 +91,23 @@ pub struct Driver {
     /// The node that was given up last because it said nothing.
     silent: Option<String>,
     wake_at: Instant,
+    /// Before this no session has run out. A renewal moves a session's end only further away, so this need not follow.
+    unsafe_from: Moment,
+    /// Sessions that hold back something to be asked.
+    backlogged: BTreeSet<u64>,
     /// Since when the node has been asked something and has said nothing.
     asked_since: Option<Instant>,
+}
+
+/// A driver that ends, be it by a panic or with its runtime, renews nothing any more.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        for entry in std::mem::take(&mut self.sessions).into_values() {
+            let why = "the client's task ended";
+            entry.shared.end(why);
+            entry.fail(&Error::SessionOver(why.to_owned()));
+        }
+    }
 }
 
 /// What made the driver look up.
@@ -189,6 +134,8 @@ impl Driver {
             failures: 0,
             silent: None,
             wake_at: now + LOOK_EVERY,
+            unsafe_from: Moment::MAX,
+            backlogged: BTreeSet::new(),
             asked_since: None,
         }
     }
@@ -197,7 +144,12 @@ impl Driver {
         let mut orders = Vec::new();
         let mut gone_at = None;
         loop {
-            match self.wake(&mut orders, gone_at.is_some()).await {
+            let wake = self.wake(&mut orders, gone_at.is_some()).await;
+            if !matches!(wake, Wake::Event(_)) {
+                // Nothing is done for a session that has run out. What is told may renew it, and comes first.
+                self.give_up_unsafe();
+            }
+            match wake {
                 Wake::Orders(0) => gone_at = Some(Instant::now() + FAREWELL),
                 Wake::Orders(_) => self.on_orders(&mut orders),
                 Wake::Linked(result) => self.on_linked(result),
@@ -205,9 +157,14 @@ impl Driver {
                 Wake::Event(Err(status)) if status.code() == SENT_AWAY => self.on_parted(status.message()),
                 Wake::Event(Ok(None)) => self.on_broken("the node ended the connection"),
                 Wake::Event(Err(status)) => self.on_broken(status.message()),
-                Wake::Time => self.on_time(),
+                Wake::Time => {}
             }
-            let is_idle = self.sessions.values().all(|entry| entry.pending.is_empty());
+            self.give_up_unsafe();
+            // However much there is to do, time passes.
+            if Instant::now() >= self.wake_at {
+                self.on_time();
+            }
+            let is_idle = gone_at.is_some() && self.sessions.values().all(Entry::is_idle);
             if gone_at.is_some_and(|gone_at| is_idle || Instant::now() >= gone_at) {
                 return;
             }
@@ -221,13 +178,14 @@ impl Driver {
         }
         tokio::select! {
             biased;
-            count = self.inbox.recv_many(orders, ORDERS_AT_ONCE), if !is_gone => Wake::Orders(count),
-            joined = async { self.connecting.as_mut().expect("guarded").await }, if self.connecting.is_some() => {
-                Wake::Linked(joined.unwrap_or_else(|error| Err(Status::unavailable(error.to_string()))))
-            }
+            // A node tells no more than it was asked, so this keeps nobody waiting.
             message = async { self.link.as_mut().expect("guarded").events.message().await }, if !is_down => {
                 Wake::Event(message)
             }
+            joined = async { self.connecting.as_mut().expect("guarded").await }, if self.connecting.is_some() => {
+                Wake::Linked(joined.unwrap_or_else(|error| Err(Status::unavailable(error.to_string()))))
+            }
+            count = self.inbox.recv_many(orders, ORDERS_AT_ONCE), if !is_gone => Wake::Orders(count),
             () = tokio::time::sleep_until(self.wake_at) => Wake::Time,
         }
     }
@@ -274,7 +232,7 @@ impl Driver {
 
     /// On a new connection every session makes itself known, but for those that are to run out: it would be to live on.
     fn say_everything_again(&mut self) {
-        let now = Instant::now();
+        let now = self.now();
         let mut commands = Vec::new();
         for entry in self.sessions.values_mut() {
             entry.is_known = false;
@@ -302,14 +260,14 @@ impl Driver {
         self.link = None;
         self.asked_since = None;
         self.down_since = Instant::now();
-        self.wake_at = self.wake_at.min(self.down_since + LOOK_EVERY);
+        self.wake_at = self.wake_at.min(self.down_since + LOOK_FOR_CONNECTION);
     }
 
     fn on_orders(&mut self, orders: &mut Vec<Order>) {
         if self.link.is_none() && self.sessions.is_empty() {
             self.down_since = Instant::now();
         }
-        let now = Instant::now();
+        let now = self.now();
         let mut commands = Vec::with_capacity(orders.len());
         for order in orders.drain(..) {
             let Some((session, request)) = self.on_order(order, now) else { continue };
@@ -322,40 +280,66 @@ impl Driver {
     }
 
     /// Takes an order up; gives the request to be sent for it.
-    fn on_order(&mut self, order: Order, now: Instant) -> Option<(u64, u64)> {
+    fn on_order(&mut self, order: Order, now: Moment) -> Option<(u64, u64)> {
         match order {
             Order::Open { shared, open, answer } => {
                 let id = shared.id;
-                let mut entry = Entry {
-                    shared,
-                    open: open.clone(),
-                    // The upper half says which life speaks.
-                    next_request: ((open.life >> 32) << 32) | 1,
-                    pending: BTreeMap::new(),
-                    last_sent: now,
-                    is_known: true,
-                };
+                // Whoever takes a session up again that it still has takes it over from itself.
+                self.end(id, "it was taken up again");
+                let mut entry = Entry::new(shared, open.clone(), now);
                 let request = entry.number(Act::Open(open), 0, answer);
-                self.wake_at = self.wake_at.min(entry.renew_at());
+                self.wake_at = self.wake_at.min(self.instant(entry.renew_at(), now));
                 self.sessions.insert(id, entry);
                 Some((id, request))
             }
             Order::Ask { session, act, ticket, answer } => match self.sessions.get_mut(&session) {
-                Some(entry) => Some((session, entry.number(act, ticket, answer))),
+                Some(entry) => {
+                    let request = entry.ask(act, ticket, answer, self.link.is_some());
+                    if request.is_none() {
+                        self.backlogged.insert(session);
+                    }
+                    Some((session, request?))
+                }
                 None => {
                     answer.fail(Error::SessionOver("it was closed or lost before".to_owned()));
                     None
                 }
             },
             Order::Abandon { session, ticket } => {
-                let entry = self.sessions.get_mut(&session)?;
-                let (request, pending) =
-                    entry.pending.iter_mut().find(|(_, pending)| pending.ticket == ticket)?;
-                pending.answer = Answer::Nobody;
-                let cancel = Act::Cancel(v1::Cancel { request: *request });
-                Some((session, entry.number(cancel, 0, Answer::Nobody)))
+                Some((session, self.sessions.get_mut(&session)?.abandon(ticket)?))
+            }
+            Order::RanOut { session, life } => {
+                if self.sessions.get(&session).is_some_and(|entry| entry.shared.life == life) {
+                    self.end(session, "it could not be renewed in time");
+                }
+                None
             }
         }
+    }
+
+    fn now(&self) -> Moment {
+        self.options.clock.now()
+    }
+
+    /// When a timer must end that is to end at a moment.
+    fn instant(&self, moment: Moment, now: Moment) -> Instant {
+        Instant::now() + moment.saturating_duration_since(now).min(LOOK_EVERY)
+    }
+
+    /// Sends what was held back, where there is room for it now.
+    fn send_backlogs(&mut self) {
+        if self.backlogged.is_empty() || self.link.is_none() {
+            return;
+        }
+        let now = self.now();
+        let mut commands = Vec::new();
+        let sessions = &mut self.sessions;
+        self.backlogged.retain(|id| {
+            let Some(entry) = sessions.get_mut(id) else { return false };
+            commands.extend(entry.take_backlog(now));
+            entry.has_backlog()
+        });
+        self.send(commands);
     }
 
     fn send(&mut self, commands: Vec<v1::Command>) {
@@ -381,51 +365,59 @@ impl Driver {
         self.asked_since = None;
         self.silent = None;
         for event in message.events {
+            let id = event.session;
+            // What was said to an earlier run of the client is not meant for this one.
+            let Some(entry) = self.sessions.get_mut(&id).filter(|entry| entry.shared.life == event.life)
+            else {
+                continue;
+            };
             match event.told {
-                Some(Told::Reply(v1::Reply { request, reply: Some(reply) })) => {
-                    self.on_reply(event.session, request, reply);
-                }
-                Some(Told::Contended(v1::Contended { token, name })) => {
-                    if let Some(entry) = self.sessions.get(&event.session) {
-                        entry.shared.contended(token, &name);
-                    }
-                }
-                Some(Told::Lost(v1::Lost { token, why })) => {
-                    if let Some(entry) = self.sessions.get(&event.session) {
-                        entry.shared.lose(token, &why);
-                    }
-                }
-                Some(Told::Ended(v1::Ended { why })) => self.end(event.session, &why),
+                Some(Told::Reply(reply)) => self.on_reply(id, reply),
+                Some(Told::Contended(v1::Contended { token, name })) => entry.shared.contended(token, &name),
+                Some(Told::Lost(v1::Lost { token, why })) => entry.shared.lose(token, &why),
+                Some(Told::Ended(v1::Ended { why })) => self.end(id, &why),
                 // A newer server may say more than this client understands.
-                Some(Told::Reply(_)) | None => {}
+                None => {}
             }
         }
+        self.send_backlogs();
     }
 
-    fn on_reply(&mut self, session: u64, request: u64, reply: Reply) {
+    fn on_reply(&mut self, session: u64, mut reply: v1::Reply) {
+        let request = reply.request;
         let Some(entry) = self.sessions.get_mut(&session) else { return };
-        let Some(pending) = entry.pending.get(&request) else { return };
-        if let Reply::Failed(failed) = &reply {
-            let is_opening = matches!(pending.act, Act::Open(_));
-            if is_opening || failed.code() == Code::NoSession {
+        // A newer server may say more than this client understands.
+        let Some(said) = reply.reply.take() else { return };
+        let was_open = entry.shared.is_open();
+        entry.hear(request, &reply);
+        if !was_open && entry.shared.is_open() {
+            self.unsafe_from = self.unsafe_from.min(entry.shared.safe_until());
+        }
+        let Some(pending) = entry.pending(request) else { return };
+        let is_opening = matches!(pending.act, Act::Open(_));
+        match &said {
+            Reply::Failed(failed) if failed.code() == Code::NoSession || is_opening && !was_open => {
                 self.refuse_session(session, is_opening.then_some(request), failed);
                 return;
             }
-        }
-        if let Some(sent) = pending.first_sent {
-            entry.shared.renewed(sent);
-        }
-        if let Reply::Queued(queued) = &reply {
-            if let Answer::Grant(_, Some(to)) = &pending.answer {
-                let _ = to.send(queued.ahead);
+            Reply::Failed(_) if is_opening => {
+                // It is there, but this node does not take it now. That is tried again, for as long as it lasts.
+                entry.is_known = false;
             }
-            return;
+            Reply::Queued(queued) => {
+                if let Answer::Grant(_, Some(to)) = &pending.answer {
+                    let _ = to.send(queued.ahead);
+                }
+                return;
+            }
+            Reply::Opened(opened) => {
+                entry.open.reopens = true;
+                entry.shared.reconcile(&opened.held, &entry.converting());
+            }
+            Reply::Failed(_) | Reply::Done(_) | Reply::Granted(_) => {}
         }
-        let Some(pending) = entry.pending.remove(&request) else { return };
-        if let Reply::Opened(opened) = &reply {
-            let undecided: Vec<u64> = entry.converting().collect();
-            entry.shared.reconcile(&opened.held, &undecided);
-        }
+        let Some(pending) = entry.settle(request, reply.waited) else { return };
+        let reply = said;
         let is_closed = matches!(pending.act, Act::Close(_));
         settle(entry, pending, reply);
         if is_closed {
@@ -436,7 +428,7 @@ impl Driver {
     /// There is no such session, or it cannot be opened.
     fn refuse_session(&mut self, session: u64, opening: Option<u64>, failed: &v1::Failed) {
         let Some(entry) = self.sessions.get_mut(&session) else { return };
-        if let Some(pending) = opening.and_then(|request| entry.pending.remove(&request)) {
+        if let Some(pending) = opening.and_then(|request| entry.settle(request, false)) {
             pending.answer.fail(Error::Refused(Failure::from(failed.clone())));
         }
         self.end(session, &failed.text);
@@ -444,58 +436,59 @@ impl Driver {
 
     fn end(&mut self, session: u64, why: &str) {
         let Some(entry) = self.sessions.remove(&session) else { return };
+        self.backlogged.remove(&session);
         entry.shared.end(why);
-        for pending in entry.pending.into_values() {
-            pending.answer.fail(Error::SessionOver(why.to_owned()));
-        }
+        entry.fail(&Error::SessionOver(why.to_owned()));
     }
 
     fn on_time(&mut self) {
         let now = Instant::now();
-        self.give_up_unsafe(now);
         let silent_until = self.asked_since.map(|since| since + self.patience_with_silence());
         if silent_until.is_some_and(|until| now >= until) {
             self.silent = self.link.as_ref().map(|link| link.address.clone());
             self.on_broken("the node does not answer");
         }
         if self.link.is_some() {
-            self.renew(now);
+            self.renew();
         } else if now >= self.down_since + self.options.patience {
             self.give_up_waiting();
         }
-        let next = self.sessions.values().map(|entry| entry.next_look().max(now)).min();
-        let look_again = now + LOOK_EVERY;
+        let next = self.sessions.values().map(Entry::next_look).min();
         self.wake_at = match next {
-            Some(next) if self.link.is_some() => {
+            Some(next) => {
+                let next = self.instant(next, self.now());
                 let silent_until = self.asked_since.map(|since| since + self.patience_with_silence());
-                silent_until.map_or(next, |until| until.min(next))
+                let is_down = self.link.is_none().then_some(now + LOOK_FOR_CONNECTION);
+                let next = [silent_until, is_down].into_iter().flatten().fold(next, Instant::min);
+                next.max(now + Duration::from_millis(1))
             }
-            Some(next) => next.min(look_again).max(now + Duration::from_millis(1)),
             None => now + Duration::from_secs(3600),
         };
     }
 
-    /// Ends the sessions that the service may end from now on.
-    fn give_up_unsafe(&mut self, now: Instant) {
-        let over: Vec<u64> = self
-            .sessions
-            .iter()
-            .filter(|(_, entry)| entry.shared.is_open() && now >= entry.shared.safe_until())
-            .map(|(id, _)| *id)
-            .collect();
-        let mut farewells = Vec::new();
+    /// Ends the sessions that the service may end from now on. Nothing is sent: what they hold stays closed to others for
+    /// as long as the service would keep it for a client that is gone, and its lock delay runs.
+    fn give_up_unsafe(&mut self) {
+        let now = self.now();
+        if now < self.unsafe_from {
+            return;
+        }
+        let open = self.sessions.iter().filter(|(_, entry)| entry.shared.is_open());
+        let over: Vec<u64> =
+            open.filter(|(_, entry)| now >= entry.shared.safe_until()).map(|(id, _)| *id).collect();
         for id in over {
-            if let Some(entry) = self.sessions.get_mut(&id) {
-                let request = entry.number(Act::Close(v1::Close {}), 0, Answer::Nobody);
-                farewells.extend(entry.command(request, now));
-            }
-            let why = format!("it could not be renewed in time ({})", self.down_why);
+            let why = match &self.link {
+                Some(_) => "it could not be renewed in time".to_owned(),
+                None => format!("it could not be renewed in time ({})", self.down_why),
+            };
             self.end(id, &why);
         }
-        self.send(farewells);
+        let open = self.sessions.values().filter(|entry| entry.shared.is_open());
+        self.unsafe_from = open.map(|entry| entry.shared.safe_until()).min().unwrap_or(Moment::MAX);
     }
 
-    fn renew(&mut self, now: Instant) {
+    fn renew(&mut self) {
+        let now = self.now();
         let mut commands = Vec::new();
         for entry in self.sessions.values_mut().filter(|entry| entry.renew_at() <= now) {
             if !entry.shared.may_renew() {
@@ -512,22 +505,11 @@ impl Driver {
         self.send(commands);
     }
 
-    /// There has been no connection for too long: nobody is left waiting for an answer. What was asked stays asked, but
-    /// for acquisitions, which are cancelled when there is a connection again.
+    /// There has been no connection for too long: nobody is left waiting for an answer.
     fn give_up_waiting(&mut self) {
         let why = Error::Unavailable(self.down_why.clone());
         for entry in self.sessions.values_mut() {
-            let mut cancelled = Vec::new();
-            for (request, pending) in &mut entry.pending {
-                let answer = std::mem::replace(&mut pending.answer, Answer::Nobody);
-                if matches!(answer, Answer::Grant(..)) {
-                    cancelled.push(*request);
-                }
-                answer.fail(why.clone());
-            }
-            for request in cancelled {
-                entry.number(Act::Cancel(v1::Cancel { request }), 0, Answer::Nobody);
-            }
+            entry.give_up_waiting(&why);
         }
         // A session that was never opened is of no use to anybody.
         self.sessions.retain(|_, entry| entry.shared.is_open());

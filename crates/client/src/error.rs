@@ -24,6 +24,16 @@ pub enum Error {
     Protocol(String),
 }
 
+/// What a guard stands for may be somebody else's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what was held under token {token} is lost: {why}")]
+pub struct Lost {
+    /// The token under which it was held.
+    pub token: u64,
+    /// How it was lost.
+    pub why: String,
+}
+
 /// A refusal, as the service put it.
 #[derive(Clone, Debug)]
 pub struct Failure {

@@ -2,15 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use conclave_wire::v1;
 use conclave_wire::v1::command::Act;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::Error;
+use crate::error::{Error, Lost};
+use crate::millis;
 use crate::request::Mode;
-use crate::session::{Session, Shared};
+use crate::session::{LOOK_EVERY, Session, Shared, done};
 
 /// What is known of a grant.
 pub struct GuardState {
@@ -75,24 +77,52 @@ impl Guard {
         self.session = Some(session);
     }
 
-    /// The fencing token: greater than that of every earlier grant of the same names.
+    /// The fencing token: greater than that of every earlier grant of the same names. It is a number for messages and
+    /// records, and stays the same when what it stands for is lost; [`Self::check`] gives it only while it is held.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.state.token.load(Ordering::Relaxed)
     }
 
-    /// Returns when it is lost, which is before anybody else can get it, unless it was taken by force.
-    pub async fn lost(&self) {
-        self.state.lost.cancelled().await;
+    /// The fencing token, if it is still held: looks at the clock, whatever the runtime has been doing.
+    pub fn check(&self) -> Result<u64, Lost> {
+        let token = self.token();
+        if self.is_lost() {
+            let why = self.why_lost().unwrap_or_else(|| "its session is over".to_owned());
+            return Err(Lost { token, why });
+        }
+        Ok(token)
     }
 
-    /// Whether it is lost.
+    /// For how long from now nobody else can get it, unless it is taken by force. Zero when it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.is_lost() { Duration::ZERO } else { self.shared.remaining() }
+    }
+
+    /// Returns when it is lost, which is before anybody else can get it, unless it was taken by force, or the runtime was
+    /// blocked or the machine suspended at that time.
+    pub async fn lost(&self) {
+        while !self.is_lost() {
+            // It has a timer of its own, so that it depends on nobody. The timer stands still while the machine sleeps:
+            // it is short.
+            let nap = self.shared.remaining().min(LOOK_EVERY);
+            tokio::select! {
+                biased;
+                () = self.state.lost.cancelled() => return,
+                () = tokio::time::sleep(nap) => {}
+            }
+        }
+    }
+
+    /// Whether it is lost: looks at the clock, whatever the runtime has been doing. What is lost stays lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.state.lost.is_cancelled()
+        self.state.lost.is_cancelled() || self.shared.has_run_out()
     }
 
-    /// A token that is cancelled when it is lost, to hand to whatever must stop then.
+    /// A token that is cancelled when it is lost, to hand to whatever must stop then. It is cancelled by the runtime: work
+    /// that blocks the runtime asks [`Self::is_lost`] or [`Self::check`].
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.state.lost.clone()
@@ -118,20 +148,19 @@ impl Guard {
         }
     }
 
-    /// Holds one of its names in another mode from now on; a stronger mode has a new token.
-    pub async fn convert(
-        &self,
-        name: &str,
-        mode: Mode,
-        wait: Option<std::time::Duration>,
-    ) -> Result<(), Error> {
+    /// Holds one of its names in another mode from now on; a stronger mode has a new token. Waits for that as long as it
+    /// takes, or no longer than given (in whole milliseconds, rounded up).
+    ///
+    /// To drop the future is to stop waiting: the conversion is cancelled. If it was granted before that, the guard stands
+    /// for the stronger mode and its new token.
+    pub async fn convert(&self, name: &str, mode: Mode, wait: Option<Duration>) -> Result<(), Error> {
         let convert = v1::Convert {
             token: self.token(),
             name: name.to_owned(),
             mode: Some(mode.into()),
-            wait_ms: wait.map(|wait| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)),
+            wait_ms: wait.and_then(millis::wait),
         };
-        self.shared.done(Act::Convert(convert)).await
+        done(self.shared.ask_while_wanted(Act::Convert(convert)).await?)
     }
 
     /// Releases it, and returns when that is done.

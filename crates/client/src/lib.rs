@@ -21,13 +21,23 @@
 //! and nobody loses a place in a queue. Sessions are renewed in the background.
 //!
 //! **What is lost is known in time.** A lease runs from the moment at which the last answered request was *sent*, on a
-//! clock that never jumps, and a little less than its time to live is counted on ([`Session::safe_until`]).
-//! [`Guard::lost`] is told when that runs out, before the service can give the name to anybody else.
+//! clock that goes on while the machine sleeps, and a little less than its time to live is counted on
+//! ([`Session::safe_until`]). When that has passed, the guards of the session are lost, before the service can give the
+//! name to anybody else. [`Guard::check`] and [`Guard::is_lost`] look at the clock themselves, so a process that was
+//! stopped or suspended, or whose runtime was blocked, finds out at its next look. [`Guard::lost`] and
+//! [`Guard::cancellation`] need a runtime that runs: after a suspend they are up to a quarter of a second late. Whoever
+//! writes to something that others write to passes the token along, and has it checked there.
+//!
+//! Sessions are renewed by a task of the runtime in which the client was made. A runtime that is blocked for longer than
+//! a time to live loses its sessions.
 
+mod clock;
 mod driver;
+mod entry;
 mod error;
 mod guard;
 mod link;
+mod millis;
 mod parcel;
 mod reads;
 mod request;
@@ -36,8 +46,9 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use clock::{Clock, Moment, SystemClock};
 pub use conclave_wire::{PROTOCOL, v1};
-pub use error::{Error, Failure};
+pub use error::{Error, Failure, Lost};
 pub use guard::{Guard, Leadership};
 pub use reads::{Leader, Observed, Observer, Watcher};
 pub use request::{Mode, Request};
@@ -64,6 +75,8 @@ pub struct Options {
     pub patience: Duration,
     /// Whether to go to the leader directly when another node says where it is.
     pub follow_leader: bool,
+    /// By which clock leases run out.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Options {
@@ -75,6 +88,7 @@ impl Options {
             connect_timeout: Duration::from_secs(1),
             patience: Duration::from_secs(10),
             follow_leader: true,
+            clock: Arc::new(SystemClock),
         }
     }
 }
@@ -109,6 +123,6 @@ impl Client {
 
     /// Opens a session, or takes one up again by its number.
     pub async fn session(&self, options: SessionOptions) -> Result<Session, Error> {
-        Session::open(self.orders.clone(), options).await
+        Session::open(self.orders.clone(), Arc::clone(&self.options.clock), options).await
     }
 }

@@ -35,7 +35,7 @@ mod tests {
 
     fn command(request: u64, bytes: usize) -> v1::Command {
         let act = Act::Proclaim(v1::Proclaim { token: 1, value: vec![0; bytes].into() });
-        v1::Command { session: 1, request, acked: 0, act: Some(act) }
+        v1::Command { session: 1, request, act: Some(act), ..v1::Command::default() }
     }
 
     #[test]

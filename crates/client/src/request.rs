@@ -5,6 +5,8 @@ use std::time::Duration;
 use conclave_wire::v1;
 use tokio::sync::mpsc;
 
+use crate::millis;
+
 /// How a name is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -73,9 +75,10 @@ impl Request {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits no longer than this.
+    /// Waits no longer than this, in whole milliseconds, rounded up; not at all for a limit of zero. The service counts up
+    /// to 49 days: a longer limit is none.
     pub fn wait(mut self, limit: Duration) -> Self {
-        self.acquire.wait_ms = Some(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX));
+        self.acquire.wait_ms = millis::wait(limit);
         self
     }
 
@@ -104,9 +107,9 @@ impl Request {
         self
     }
 
-    /// Keeps the names from everybody for so long after their holder was lost.
+    /// Keeps the names from everybody for so long after their holder was lost; in whole milliseconds, rounded up.
     pub fn lock_delay(mut self, delay: Duration) -> Self {
-        self.acquire.lock_delay_ms = u32::try_from(delay.as_millis()).unwrap_or(u32::MAX);
+        self.acquire.lock_delay_ms = millis::at_least(delay);
         self
     }
 }

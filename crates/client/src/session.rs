@@ -1,8 +1,8 @@
 //! Sessions: what a client holds, it holds in one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use conclave_wire::PROTOCOL;
@@ -10,12 +10,13 @@ use conclave_wire::v1;
 use conclave_wire::v1::command::Act;
 use conclave_wire::v1::reply::Reply;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::{Clock, Moment};
 use crate::driver::{Answer, Order};
 use crate::error::Error;
 use crate::guard::{Guard, GuardState, Leadership};
+use crate::millis;
 use crate::request::Request;
 
 pub use conclave_wire::v1::Owner;
@@ -24,11 +25,13 @@ pub use conclave_wire::v1::Owner;
 const DRIFT: f64 = 0.01;
 /// And this is for what a timer comes late.
 const LATENESS: Duration = Duration::from_millis(10);
+/// How often to look at the clock at least, whatever the timers say: they stand still while the machine sleeps.
+pub const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What a session is to be like.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// How long it lives without a word from the client: 500 ms to 24 h.
+    /// How long it lives without a word from the client: 500 ms to 24 h, in whole milliseconds, rounded up.
     pub ttl: Duration,
     /// Who it belongs to.
     pub owner: Owner,
@@ -81,9 +84,12 @@ fn this_process() -> Owner {
 /// What the handles of a session and the driver share.
 pub struct Shared {
     pub id: u64,
+    /// Which run of the client this is, for the service.
+    pub life: u64,
     pub ttl: Duration,
     orders: mpsc::UnboundedSender<Order>,
-    safe_until: watch::Sender<Instant>,
+    clock: Arc<dyn Clock>,
+    safe_until: watch::Sender<Moment>,
     is_open: AtomicBool,
     may_renew: AtomicBool,
     over: CancellationToken,
@@ -98,12 +104,54 @@ struct Inner {
 }
 
 impl Shared {
+    pub fn new(
+        id: u64,
+        life: u64,
+        ttl: Duration,
+        orders: mpsc::UnboundedSender<Order>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            id,
+            life,
+            ttl,
+            orders,
+            safe_until: watch::Sender::new(clock.now()),
+            clock,
+            is_open: AtomicBool::new(false),
+            may_renew: AtomicBool::new(true),
+            over: CancellationToken::new(),
+            inner: Mutex::default(),
+            next_ticket: AtomicU64::new(1),
+        }
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn safe_until(&self) -> Instant {
+    pub fn safe_until(&self) -> Moment {
         *self.safe_until.borrow()
+    }
+
+    pub fn remaining(&self) -> Duration {
+        self.safe_until().saturating_duration_since(self.clock.now())
+    }
+
+    /// Whether the service may have given what the session holds to somebody else by now. Then it is over, for good: a
+    /// reply that comes later does not bring it back. Nothing is sent: the service frees it when its time is over, as
+    /// it does for a client that is gone.
+    pub fn has_run_out(&self) -> bool {
+        let has_run_out = self.is_open() && self.remaining().is_zero();
+        if has_run_out && !self.over.is_cancelled() {
+            self.end("it could not be renewed in time");
+            drop(self.orders.send(Order::RanOut { session: self.id, life: self.life }));
+        }
+        has_run_out
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled()
     }
 
     pub fn is_open(&self) -> bool {
@@ -114,8 +162,8 @@ impl Shared {
         self.may_renew.load(Ordering::Relaxed)
     }
 
-    /// A request that was sent at this time was answered: the session lived then, and for its time to live from then.
-    pub fn renewed(&self, sent: Instant) {
+    /// A request that was sent at this time renewed the session: it lives for its time to live from then, at least.
+    pub fn renewed(&self, sent: Moment) {
         let counted_on = self.ttl.mul_f64(1.0 - DRIFT).saturating_sub(LATENESS);
         self.safe_until.send_if_modified(|until| {
             let is_later = sent + counted_on > *until;
@@ -140,10 +188,11 @@ impl Shared {
     }
 
     /// What the service no longer counts as held is lost, unless it may be held under another token by now.
-    pub fn reconcile(&self, held: &[v1::Held], undecided: &[u64]) {
+    pub fn reconcile(&self, held: &[u64], undecided: &BTreeSet<u64>) {
+        let held: BTreeSet<u64> = held.iter().copied().collect();
         let mut inner = self.inner();
         inner.guards.retain(|token, state| {
-            let is_held = held.iter().any(|held| held.token == *token) || undecided.contains(token);
+            let is_held = held.contains(token) || undecided.contains(token);
             if !is_held {
                 state.lose("it was taken while there was no connection");
             }
@@ -200,9 +249,44 @@ impl Shared {
     }
 
     pub async fn done(&self, act: Act) -> Result<(), Error> {
-        match self.ask(act).await? {
-            Reply::Done(_) | Reply::Granted(_) => Ok(()),
-            other => Err(Error::Protocol(format!("{other:?}"))),
+        done(self.ask(act).await?)
+    }
+
+    /// Asks for something that may have to wait. To drop the future is to cancel the request.
+    pub async fn ask_while_wanted(&self, act: Act) -> Result<Reply, Error> {
+        let (to, answer) = oneshot::channel();
+        let waiting = self.order_while_wanted(act, Answer::Plain(to))?;
+        let answer = answer.await;
+        waiting.answered();
+        answer.map_err(|_| gone())?
+    }
+
+    fn order_while_wanted(&self, act: Act, answer: Answer) -> Result<Waiting<'_>, Error> {
+        let ticket = self.next_ticket.fetch_add(1, Ordering::Relaxed);
+        self.orders.send(Order::Ask { session: self.id, act, ticket, answer }).map_err(|_| gone())?;
+        Ok(Waiting { shared: self, ticket })
+    }
+}
+
+/// The reply to something that happens or does not.
+pub fn done(reply: Reply) -> Result<(), Error> {
+    match reply {
+        Reply::Done(_) | Reply::Granted(_) => Ok(()),
+        other => Err(Error::Protocol(format!("{other:?}"))),
+    }
+}
+
+/// Ends the session when it has run out, even if the task that renews it hangs.
+async fn watch_over(shared: Weak<Shared>, over: CancellationToken) {
+    while let Some(present) = shared.upgrade() {
+        if present.has_run_out() {
+            return;
+        }
+        let remaining = present.remaining();
+        drop(present);
+        tokio::select! {
+            () = over.cancelled() => return,
+            () = tokio::time::sleep(remaining) => {}
         }
     }
 }
@@ -216,7 +300,7 @@ struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if !self.0.over.is_cancelled() {
+        if !self.0.is_over() && !self.0.has_run_out() {
             self.0.tell(Act::Close(v1::Close {}));
         }
     }
@@ -231,32 +315,27 @@ pub struct Session {
 impl Session {
     pub(crate) async fn open(
         orders: mpsc::UnboundedSender<Order>,
+        clock: Arc<dyn Clock>,
         options: SessionOptions,
     ) -> Result<Self, Error> {
         let id = options.resume.map_or_else(random, Ok)?;
-        let shared = Arc::new(Shared {
-            id,
-            ttl: options.ttl,
-            orders: orders.clone(),
-            safe_until: watch::Sender::new(Instant::now()),
-            is_open: AtomicBool::new(false),
-            may_renew: AtomicBool::new(true),
-            over: CancellationToken::new(),
-            inner: Mutex::default(),
-            next_ticket: AtomicU64::new(1),
-        });
+        let shared = Arc::new(Shared::new(id, random()?, options.ttl, orders.clone(), clock));
         let open = v1::Open {
-            ttl_ms: u32::try_from(options.ttl.as_millis()).unwrap_or(u32::MAX),
+            ttl_ms: millis::at_least(options.ttl),
             owner: Some(options.owner),
             ends_with_connection: options.ends_with_connection,
-            life: random()?,
+            reopens: false,
             protocol: PROTOCOL,
         };
         let (to, answer) = oneshot::channel();
         let session = Self { handle: Arc::new(Handle(Arc::clone(&shared))) };
-        orders.send(Order::Open { shared, open, answer: Answer::Plain(to) }).map_err(|_| gone())?;
+        let order = Order::Open { shared: Arc::clone(&shared), open, answer: Answer::Plain(to) };
+        orders.send(order).map_err(|_| gone())?;
         match answer.await.map_err(|_| gone())?? {
-            Reply::Opened(_) => Ok(session),
+            Reply::Opened(_) => {
+                tokio::spawn(watch_over(Arc::downgrade(&shared), shared.over.clone()));
+                Ok(session)
+            }
             other => Err(Error::Protocol(format!("{other:?} for a new session"))),
         }
     }
@@ -271,15 +350,22 @@ impl Session {
         self.shared().id
     }
 
-    /// Until when nobody else can be given what this session holds, unless it is taken by force. Every answer moves it.
+    /// Until when nobody else can be given what this session holds, unless it is taken by force. Every renewal moves it.
     #[must_use]
-    pub fn safe_until(&self) -> Instant {
+    pub fn safe_until(&self) -> Moment {
         self.shared().safe_until()
+    }
+
+    /// How long that is from now; zero when the session is over.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let shared = self.shared();
+        if shared.is_over() || shared.has_run_out() { Duration::ZERO } else { shared.remaining() }
     }
 
     /// Follows [`Self::safe_until`].
     #[must_use]
-    pub fn watch_safety(&self) -> watch::Receiver<Instant> {
+    pub fn watch_safety(&self) -> watch::Receiver<Moment> {
         self.shared().safe_until.subscribe()
     }
 
@@ -304,17 +390,10 @@ impl Session {
     pub async fn acquire(&self, request: Request) -> Result<Guard, Error> {
         let (to, answer) = oneshot::channel();
         let shared = self.shared();
-        let ticket = shared.next_ticket.fetch_add(1, Ordering::Relaxed);
-        let order = Order::Ask {
-            session: shared.id,
-            act: Act::Acquire(request.acquire),
-            ticket,
-            answer: Answer::Grant(to, request.queued),
-        };
-        shared.orders.send(order).map_err(|_| gone())?;
-        let mut waiting = Waiting { session: self, ticket, is_answered: false };
+        let act = Act::Acquire(request.acquire);
+        let waiting = shared.order_while_wanted(act, Answer::Grant(to, request.queued))?;
         let answer = answer.await;
-        waiting.is_answered = true;
+        waiting.answered();
         let mut guard = answer.map_err(|_| gone())??;
         guard.keep(self.clone());
         Ok(guard)
@@ -347,17 +426,22 @@ impl Session {
 
 /// Cancels the request when whoever waits for it stops waiting.
 struct Waiting<'a> {
-    session: &'a Session,
+    shared: &'a Shared,
     ticket: u64,
-    is_answered: bool,
+}
+
+impl Waiting<'_> {
+    /// There is nothing to cancel any more.
+    fn answered(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.is_answered {
-            let shared = self.session.shared();
-            drop(shared.orders.send(Order::Abandon { session: shared.id, ticket: self.ticket }));
-        }
+        let Shared { id, orders, .. } = self.shared;
+        // A driver that is gone has nothing left to cancel.
+        drop(orders.send(Order::Abandon { session: *id, ticket: self.ticket }));
     }
 }
 

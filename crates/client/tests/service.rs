@@ -10,7 +10,7 @@ use conclave_client::{Client, Mode, Request, SessionOptions};
 use conclave_server::consensus::{Compaction, Timing};
 use conclave_server::disk::Files;
 use conclave_server::server::{Options, Server};
-use conclave_server::{Monotonic, Tcp};
+use conclave_server::{Monotonic, SystemWall, Tcp};
 use conclave_wire::{Connecting, Incoming, Listening, Transport};
 use tempfile::TempDir;
 
@@ -43,6 +43,7 @@ impl Cluster {
                 timing: Timing::default(),
                 compaction: Compaction::default(),
                 clock: Box::new(Monotonic::default()),
+                wall: Box::new(SystemWall),
             };
             servers.push(Server::start(options).await.expect("it starts"));
         }
@@ -147,4 +148,136 @@ async fn a_wait_outlives_the_leader() {
     let guard = waiting.await.expect("no panic").expect("it is granted by the next leader");
     guard.release().await.expect("it is held");
     left.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_thousand_cycles_go_on_beside_one_long_wait() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let one = client.session(options("one")).await.expect("it opens");
+    let two = client.session(options("two")).await.expect("it opens");
+    let held = one.acquire(Request::lock("a")).await.expect("it is free");
+    let waiting = tokio::spawn({
+        let two = two.clone();
+        async move { two.acquire(Request::lock("a")).await }
+    });
+    held.contended().await;
+    // Many at a time, so that it does not take long; each releases by dropping, every other one waits for that.
+    let cycles = (0..30).map(|task| {
+        let two = two.clone();
+        tokio::spawn(async move {
+            for cycle in 0..100 {
+                let request = Request::lock(format!("n{task}")).strand(task + 1);
+                let guard = two.acquire(request).await.expect("nothing is in its way");
+                if cycle % 2 == 0 {
+                    guard.release().await.expect("it is held");
+                }
+            }
+        })
+    });
+    for cycle in cycles.collect::<Vec<_>>() {
+        cycle.await.expect("no panic");
+    }
+    // And what was dropped is free.
+    let names: Vec<String> = (0..30).map(|task| format!("n{task}")).collect();
+    one.acquire(Request::locks(names)).await.expect("all of it is free").release().await.expect("it is held");
+    held.release().await.expect("it is held");
+    waiting.await.expect("no panic").expect("it is granted").release().await.expect("it is held");
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_asks_for_more_at_once_than_the_service_remembers() {
+    let cluster = Cluster::start(1).await;
+    let session = cluster.client().session(options("greedy")).await.expect("it opens");
+    let asks = (0..3_000).map(|number| {
+        let session = session.clone();
+        tokio::spawn(async move { session.acquire(Request::lock(format!("n{number}"))).await })
+    });
+    let mut guards = Vec::new();
+    for ask in asks.collect::<Vec<_>>() {
+        guards.push(ask.await.expect("no panic").expect("it is free"));
+    }
+    // All of them are released, and what is asked for behind them is not refused.
+    drop(guards);
+    let names: Vec<String> = (0..64).map(|number| format!("n{number}")).collect();
+    let again = session.acquire(Request::locks(names)).await.expect("they are free");
+    again.release().await.expect("it is held");
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversion_that_is_dropped_is_cancelled() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let one = client.session(options("one")).await.expect("it opens");
+    let two = client.session(options("two")).await.expect("it opens");
+    let shared = || Request::lock("a").mode(Mode::Shared);
+    let first = one.acquire(shared()).await.expect("it is free");
+    let second = two.acquire(shared()).await.expect("it can be shared");
+    let token = first.token();
+    // It waits for the other sharer; once that one knows, it stands in the queue.
+    let converting = first.convert("a", Mode::Exclusive, None);
+    tokio::select! {
+        result = converting => panic!("it is shared: {result:?}"),
+        _ = second.contended() => {}
+    }
+    // Whoever comes next is not behind it, and it does not happen later.
+    let third = two.acquire(shared().wait(Duration::from_secs(20))).await.expect("nobody is before it");
+    third.release().await.expect("it is held");
+    second.release().await.expect("it is held");
+    assert_eq!(first.token(), token, "it is held as before");
+    let standing = client.check("a", token).await.expect("it answers").standing();
+    assert_eq!((standing, first.check()), (Standing::Held, Ok(token)));
+    let fourth = two.acquire(shared().try_once()).await.expect("it is only shared");
+    fourth.release().await.expect("it is held");
+    // One that is waited for happens, under a new token.
+    first.convert("a", Mode::Exclusive, None).await.expect("nobody is in its way");
+    assert!(first.token() > token);
+    let busy = two.acquire(shared().try_once()).await.map(|guard| guard.token());
+    assert_eq!(busy.expect_err("it is held alone").code(), Some(Code::Busy));
+    first.release().await.expect("it is held under the new token");
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_wait_is_a_wait() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let one = client.session(options("one")).await.expect("it opens");
+    let two = client.session(options("two")).await.expect("it opens");
+    let held = one.acquire(Request::lock("a").mode(Mode::Shared)).await.expect("it is free");
+    let also = two.acquire(Request::lock("a").mode(Mode::Shared)).await.expect("it is shared");
+    let short = Duration::from_micros(900);
+    let waited = two.acquire(Request::lock("a").strand(1).wait(short)).await.map(|guard| guard.token());
+    assert_eq!(waited.expect_err("it is held").code(), Some(Code::TimedOut));
+    let waited = also.convert("a", Mode::Exclusive, Some(short)).await;
+    assert_eq!(waited.expect_err("it is shared").code(), Some(Code::TimedOut));
+    drop((held, also));
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_holds_very_much_outlives_the_leader() {
+    const GRANTS: usize = 2_000;
+    let cluster = Cluster::start(3).await;
+    let session =
+        cluster.client().session(options("rich").ttl(Duration::from_secs(30))).await.expect("it opens");
+    let asks = (0..GRANTS).map(|grant| {
+        let session = session.clone();
+        let names = (0..64).map(move |name| format!("{grant:05}-{name:03}-{}", "x".repeat(30)));
+        tokio::spawn(async move { session.acquire(Request::locks(names)).await })
+    });
+    let mut guards = Vec::new();
+    for ask in asks.collect::<Vec<_>>() {
+        guards.push(ask.await.expect("no panic").expect("they are free"));
+    }
+    let leads = |server: &Server| server.consensus().status().leader == Some(server.consensus().status().id);
+    let Cluster { _dir, mut servers, addresses } = cluster;
+    let leader = servers.iter().position(leads).expect("one of them leads");
+    servers.remove(leader).shutdown().await;
+    let last = guards.pop().expect("there are many");
+    last.release().await.expect("it is still held");
+    assert!(guards.iter().all(|guard| !guard.is_lost()));
+    Cluster { _dir, servers, addresses }.stop().await;
 }

@@ -7,6 +7,7 @@ pub mod batcher;
 pub mod clock;
 pub mod hall;
 mod page;
+pub mod queue;
 mod reads;
 mod talk;
 mod words;
@@ -16,11 +17,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use conclave_service::Command;
 use conclave_wire::v1::conclave_client::ConclaveClient;
 use conclave_wire::v1::conclave_server::Conclave;
 use conclave_wire::{Connector, PROTOCOL, v1};
-use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
@@ -28,6 +27,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::consensus::{Consensus, Leader};
 use clock::ServiceClock;
 use hall::Hall;
+use queue::Queue;
 use talk::Reader;
 
 /// How long a client waits for a leader to be found before it is sent to another node.
@@ -47,7 +47,7 @@ pub struct Front {
     id: u64,
     hall: Arc<Hall>,
     clock: Arc<ServiceClock>,
-    queue: mpsc::Sender<Command>,
+    queue: Queue,
     transport: Connector,
     channels: Arc<Mutex<BTreeMap<u64, Channel>>>,
 }
@@ -65,7 +65,7 @@ impl Front {
         consensus: Arc<Consensus>,
         hall: Arc<Hall>,
         clock: Arc<ServiceClock>,
-        queue: mpsc::Sender<Command>,
+        queue: Queue,
         transport: Connector,
     ) -> Self {
         let status = consensus.status();

@@ -23,4 +23,4 @@ pub mod server;
 mod snapshots;
 
 pub use conclave_wire::Tcp;
-pub use front::clock::{Clock, Monotonic};
+pub use front::clock::{Clock, Monotonic, SystemWall, Wall};

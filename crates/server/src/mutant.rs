@@ -14,6 +14,12 @@ pub enum Mutant {
     FloorOfMajority,
     /// A read trusts acknowledgements of log entries, as the consensus library does.
     TrustsAcknowledgements,
+    /// A new leader goes on with the clock of its former leadership.
+    KeepsClock,
+    /// Batches and what waits for them are bounded by the number of commands only.
+    BatchesByCount,
+    /// Tokens begin with 1.
+    ForgetsFloor,
     /// It does not remember which requests it has seen.
     #[cfg(feature = "mutants")]
     ForgetsRequests,
@@ -50,7 +56,13 @@ pub(crate) mod tests {
     use super::{Mutant, choose};
 
     const CHOSEN: &str = "CONCLAVE_UNIT_MUTANT";
-    const ALL: &[Mutant] = &[Mutant::FloorOfMajority, Mutant::TrustsAcknowledgements];
+    const ALL: &[Mutant] = &[
+        Mutant::FloorOfMajority,
+        Mutant::TrustsAcknowledgements,
+        Mutant::KeepsClock,
+        Mutant::BatchesByCount,
+        Mutant::ForgetsFloor,
+    ];
 
     pub(super) fn choose_by_environment() {
         static ONCE: Once = Once::new();

@@ -45,8 +45,8 @@ use crate::birth::Gate;
 use crate::disk::FORMAT;
 use crate::raft::{LogId, Node, Snapshot, SnapshotMeta, Types, Vote, encode_append, put, weight, whole};
 
-/// How large a message between nodes may be.
-pub(crate) const MESSAGE_BYTES: usize = 64 << 20;
+/// How large a message between nodes may be. Less in unit tests, which reach it sooner.
+pub(crate) const MESSAGE_BYTES: usize = if cfg!(test) { 8 << 20 } else { 64 << 20 };
 /// Under which key a request says for whom it is meant.
 pub(crate) const ADDRESSEE: &str = "conclave-to";
 /// Under which key a request says in which format its sender keeps and sends what it has.
@@ -55,6 +55,8 @@ pub(crate) const FORMAT_KEY: &str = "conclave-format";
 const PIECE: usize = 1 << 20;
 /// How fast a snapshot must travel at least, in bytes per second, beyond the time it takes to be installed.
 const SNAPSHOT_PACE: u64 = 4 << 20;
+/// How fast entries must travel at least, in bytes per second, beyond the time that an answer may take.
+const APPEND_PACE: u64 = 1 << 20;
 /// How long to leave a node alone that could not be reached.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a follower need not know what was decided.
@@ -407,7 +409,7 @@ where
 {
     tokio_stream::StreamExt::map_while(thrifty(input), move |request| match encode_append(&request) {
         Ok(payload) => {
-            flight.sent();
+            flight.sent(payload.len());
             Some(Frame { payload })
         }
         Err(error) => {
@@ -493,15 +495,29 @@ impl<'s> Answers<'s> {
     }
 }
 
-/// When the requests were sent that have not been answered, oldest first.
+/// How long so many bytes may take beyond what a short question may.
+fn travel_time(bytes: u64) -> Duration {
+    Duration::from_millis(bytes * 1000 / APPEND_PACE)
+}
+
+/// The requests that have not been answered, oldest first.
 #[derive(Default)]
 struct Flight {
-    sent: Mutex<VecDeque<Instant>>,
+    sent: Mutex<VecDeque<InFlight>>,
     another: Notify,
 }
 
+/// A request that has not been answered.
+#[derive(Clone, Copy)]
+struct InFlight {
+    since: Instant,
+    bytes: u64,
+    /// Bytes that have to travel before it has arrived: its own, and those of all before it.
+    ahead: u64,
+}
+
 impl Flight {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Instant>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<InFlight>> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -509,8 +525,12 @@ impl Flight {
         self.lock().is_empty()
     }
 
-    fn sent(&self) {
-        self.lock().push_back(Instant::now());
+    fn sent(&self, bytes: usize) {
+        let mut sent = self.lock();
+        let bytes = bytes as u64;
+        let ahead = bytes + sent.iter().map(|request| request.bytes).sum::<u64>();
+        sent.push_back(InFlight { since: Instant::now(), bytes, ahead });
+        drop(sent);
         self.another.notify_one();
     }
 
@@ -522,9 +542,10 @@ impl Flight {
     async fn overdue(&self, limit: Duration) {
         loop {
             let oldest = self.lock().front().copied();
-            match oldest {
-                Some(oldest) if oldest.elapsed() >= limit => return,
-                Some(oldest) => sleep_until(oldest + limit).await,
+            let due = oldest.map(|request| request.since + limit + travel_time(request.ahead));
+            match due {
+                Some(due) if due <= Instant::now() => return,
+                Some(due) => sleep_until(due).await,
                 None => self.another.notified().await,
             }
         }

@@ -38,6 +38,20 @@ struct Net {
     open: Vec<(u64, u64, AbortHandle)>,
 }
 
+/// Connections between any nodes, in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Lines(Arc<Mutex<Net>>);
+
+impl Lines {
+    pub(crate) fn of(&self, from: u64) -> Connector {
+        Arc::new(Line { from, net: Arc::clone(&self.0) })
+    }
+
+    pub(crate) fn address(&self, node: u64) -> String {
+        format!("node{node}:1")
+    }
+}
+
 /// The way of one node into the net.
 struct Line {
     from: u64,
@@ -87,7 +101,7 @@ impl Sink for Deaf {
 /// A cluster of real nodes and puppets.
 pub(crate) struct Cast {
     members: BTreeMap<u64, String>,
-    net: Arc<Mutex<Net>>,
+    lines: Lines,
     pub(crate) nodes: BTreeMap<u64, Arc<Consensus>>,
     disks: BTreeMap<u64, MemoryDisk>,
     serving: BTreeMap<u64, JoinHandle<()>>,
@@ -101,9 +115,10 @@ impl Cast {
             .with_test_writer()
             .try_init();
         let all = real.iter().copied().chain(puppets.iter().map(|(id, _)| *id));
+        let lines = Lines::default();
         let mut cast = Self {
-            members: all.map(|id| (id, format!("node{id}:1"))).collect(),
-            net: Arc::default(),
+            members: all.map(|id| (id, lines.address(id))).collect(),
+            lines,
             nodes: BTreeMap::new(),
             disks: real.iter().map(|&id| (id, MemoryDisk::default())).collect(),
             serving: BTreeMap::new(),
@@ -118,12 +133,8 @@ impl Cast {
         cast
     }
 
-    fn line(&self, from: u64) -> Connector {
-        Arc::new(Line { from, net: Arc::clone(&self.net) })
-    }
-
     async fn serve(&mut self, id: u64, router: tonic::transport::server::Router) {
-        let (incoming, _) = self.line(id).listen(self.members[&id].clone()).await.unwrap();
+        let (incoming, _) = self.lines.of(id).listen(self.members[&id].clone()).await.unwrap();
         let serving = async move { router.serve_with_incoming(incoming).await.unwrap() };
         self.serving.insert(id, tokio::spawn(serving));
     }
@@ -134,7 +145,7 @@ impl Cast {
             id,
             members: self.members.clone(),
             disk: Arc::new(self.disks[&id].clone()),
-            transport: self.line(id),
+            transport: self.lines.of(id),
             timing: Timing::default(),
             compaction: Compaction::default(),
             sink: Arc::new(Deaf),
@@ -147,7 +158,7 @@ impl Cast {
     /// Kills a real node and takes its disk away.
     pub(crate) async fn rob(&mut self, id: u64) {
         self.serving.remove(&id).unwrap().abort();
-        let mut net = self.net.lock().unwrap();
+        let mut net = self.lines.0.lock().unwrap();
         net.doors.remove(&self.members[&id]);
         net.open.retain(|(from, to, passing)| {
             let is_its = *from == id || *to == id;
@@ -163,7 +174,7 @@ impl Cast {
 
     /// How a puppet reaches the others.
     pub(crate) fn peers(&self, from: u64) -> Peers {
-        Peers::new(from, &self.members, self.line(from), PATIENCE)
+        Peers::new(from, &self.members, self.lines.of(from), PATIENCE)
     }
 
     /// Waits until one real node leads by its own word, and gives its number and term.

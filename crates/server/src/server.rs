@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conclave_wire::v1::conclave_server::ConclaveServer;
 use conclave_wire::{Connector, DESCRIPTORS};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService as _;
@@ -18,9 +18,10 @@ use crate::consensus::presence::Presence;
 use crate::consensus::{self, Compaction, Consensus, Kept, Timing};
 use crate::disk::Disk;
 use crate::front::Front;
-use crate::front::batcher::{self, Batcher};
-use crate::front::clock::{Clock, ServiceClock};
+use crate::front::batcher::Batcher;
+use crate::front::clock::{Clock, ServiceClock, Wall};
 use crate::front::hall::Hall;
+use crate::front::queue::queue;
 
 /// The largest message of a client.
 const LARGEST_MESSAGE: usize = 1 << 20;
@@ -47,6 +48,8 @@ pub struct Options {
     pub compaction: Compaction,
     /// By which clock leases run while it leads.
     pub clock: Box<dyn Clock>,
+    /// The time of day, which decides where tokens begin.
+    pub wall: Box<dyn Wall>,
 }
 
 /// Why a node does not start.
@@ -95,17 +98,19 @@ impl Server {
             sink: Arc::clone(&hall) as _,
         });
         let consensus = Arc::new(starting.await?);
-        let (queue, gathered) = mpsc::channel(batcher::QUEUE);
+        let (queue, gathered) = queue();
         let clock = Arc::new(ServiceClock::new(options.clock));
         let stop = CancellationToken::new();
         let front =
             Front::new(consensus.clone(), Arc::clone(&hall), Arc::clone(&clock), queue, options.transport);
         let (health, health_service) = tonic_health::server::health_reporter();
-        let follow = follow_leadership(consensus.clone(), Arc::clone(&hall), Arc::clone(&clock));
+        let follow = follow_leadership(consensus.clone(), Arc::clone(&hall));
         let report = report_health(consensus.presence(), health);
         let router = routes(front, &consensus, health_service)?;
         let leader = consensus.leader();
-        tokio::spawn(Batcher { queue: gathered, consensus: consensus.clone(), hall, clock, leader }.run());
+        let wall = options.wall;
+        let batcher = Batcher { queue: gathered, consensus: consensus.clone(), hall, clock, wall, leader };
+        tokio::spawn(batcher.run());
         tokio::spawn(stop.clone().run_until_cancelled_owned(follow));
         tokio::spawn(stop.clone().run_until_cancelled_owned(report));
         let serving =
@@ -203,8 +208,8 @@ async fn report_health(
     }
 }
 
-/// Keeps clock and guests in step with who leads.
-async fn follow_leadership(consensus: Arc<Consensus>, hall: Arc<Hall>, clock: Arc<ServiceClock>) {
+/// Keeps guests in step with who leads.
+async fn follow_leadership(consensus: Arc<Consensus>, hall: Arc<Hall>) {
     let mut leadership = consensus.leader();
     let mut led = None;
     loop {
@@ -217,7 +222,6 @@ async fn follow_leadership(consensus: Arc<Consensus>, hall: Arc<Hall>, clock: Ar
         if let Some(term) = leading
             && led != leading
         {
-            clock.start_at(hall.now());
             tracing::info!(term, "this node leads");
         }
         led = leading;
@@ -237,3 +241,6 @@ pub fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
+
+#[cfg(test)]
+mod tests;

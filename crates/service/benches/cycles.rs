@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use conclave_service::{
-    Acquire, Act, Batch, Command, Mode, Outcome, Owner, Patience, Purpose, Reply, RequestId, SessionId,
+    Acquire, Act, Batch, Command, Life, Mode, Outcome, Owner, Patience, Purpose, Reply, RequestId, SessionId,
     State, Token, Told, Want,
 };
 
@@ -39,15 +39,17 @@ impl Client {
         self.request += 1;
         Command {
             session: self.session,
+            life: Life(1),
             request: RequestId(self.request),
             acked: RequestId(self.request),
+            settled: vec![],
             act,
         }
     }
 
     fn open(&mut self) -> Command {
         let owner = Owner { host: "bench".into(), ..Owner::default() };
-        self.send(Act::Open { ttl_ms: 60_000, owner, ends_with_connection: false, life: 1 })
+        self.send(Act::Open { ttl_ms: 60_000, owner, ends_with_connection: false, reopens: false })
     }
 
     fn lock(&mut self, name: &str) -> Command {
@@ -65,7 +67,7 @@ impl Client {
 
 fn open_all(state: &mut State, clients: &mut [Client]) {
     let commands = clients.iter_mut().map(Client::open).collect();
-    state.apply(&Batch { now: 1, commands }, &mut Outcome::default());
+    state.apply(&Batch { now: 1, commands, floor: 0 }, &mut Outcome::default());
 }
 
 /// Each client takes a name of its own and gives it back; all clients share a batch, as they do in the log.
@@ -85,8 +87,8 @@ fn uncontended(clients: u64, names: u64) -> f64 {
             locks.push(client.lock(&names[(round * 64 + place * 7919) % names.len()]));
             releases.push(client.send(Act::Release(Token(token))));
         }
-        batches.push(Batch { now: round as u64, commands: locks });
-        batches.push(Batch { now: round as u64, commands: releases });
+        batches.push(Batch { now: round as u64, commands: locks, floor: 0 });
+        batches.push(Batch { now: round as u64, commands: releases, floor: 0 });
     }
     let mut out = Outcome::default();
     let start = Instant::now();
@@ -107,7 +109,7 @@ fn hand_off(clients: u64) -> f64 {
     let mut out = Outcome::default();
     for client in &mut clients {
         let commands = vec![client.lock("bench")];
-        state.apply(&Batch { now: 1, commands }, &mut out);
+        state.apply(&Batch { now: 1, commands, floor: 0 }, &mut out);
     }
     let hand_offs = 50_000;
     let (mut holder, mut token) = (SessionId(1), Token(1));
@@ -115,10 +117,10 @@ fn hand_off(clients: u64) -> f64 {
     for now in 0..hand_offs {
         let client = &mut clients[holder.0 as usize - 1];
         let commands = vec![client.send(Act::Release(token)), client.lock("bench")];
-        state.apply(&Batch { now: 1 + now / 1000, commands }, &mut out);
+        state.apply(&Batch { now: 1 + now / 1000, commands, floor: 0 }, &mut out);
         let granted = out.messages.iter().find_map(|message| match &message.told {
-            Told::Reply(_, Reply::Granted { token, .. }) => Some((message.to, *token)),
-            Told::Reply(..) | Told::Notice(_) => None,
+            Told::Reply { reply: Reply::Granted { token, .. }, .. } => Some((message.to, *token)),
+            Told::Reply { .. } | Told::Notice(_) => None,
         });
         (holder, token) = granted.expect("a release grants to the next");
     }

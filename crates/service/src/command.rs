@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,24 +21,32 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A request's number within its session, from 1. A client sends a request again under the same number.
-///
-/// The upper half of the number is that of the life in which it was given: what an earlier run of the client still says
-/// must not be taken for a request of the present one.
+/// One run of a client: a random number that it chooses when it starts. Requests are numbered within a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Life(pub u64);
+
+/// A request's number within its session and life, from 1. A client sends a request again under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
 
-impl RequestId {
-    /// Whether it can have been given in this life.
-    #[must_use]
-    pub const fn is_of(self, life: u64) -> bool {
-        self.0 >> 32 == life >> 32
-    }
-}
-
-/// A fencing token: greater than that of every earlier grant of the same name. Grants count from 1.
+/// A fencing token: greater than that of every earlier grant of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Token(pub u64);
+
+impl Token {
+    /// The highest number to which a batch can raise the counter of tokens. As many follow before they are too large for
+    /// a JSON number, which is exact below 2^53.
+    pub const HIGHEST_FLOOR: u64 = 1 << 52;
+
+    /// Above which number tokens begin at this time of day: 2^20 for each second since 1970. A service that begins anew,
+    /// or from an old copy, goes on above its former tokens, unless it granted more than that per second or its clock
+    /// is behind. Nothing if the time is too far off (2106 is not, 2242 is).
+    #[must_use]
+    pub fn floor_at(since_1970: Duration) -> Option<u64> {
+        let floor = (since_1970.as_nanos() << 20) / 1_000_000_000;
+        u64::try_from(floor).ok().filter(|floor| *floor <= Self::HIGHEST_FLOOR)
+    }
+}
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,6 +84,9 @@ pub struct Batch {
     pub now: Millis,
     /// In the order in which they take effect.
     pub commands: Vec<Command>,
+    /// Tokens granted from now on are greater than this. The first batch of each leader brings what the time of day says
+    /// ([`Token::floor_at`]), others bring 0. It never lowers anything.
+    pub floor: u64,
 }
 
 /// One request of one session.
@@ -82,10 +94,16 @@ pub struct Batch {
 pub struct Command {
     /// Whose.
     pub session: SessionId,
+    /// Which run of the client asks: what an earlier run still says must not be taken for a request of this one.
+    pub life: Life,
     /// Its number; the same number again gets the same reply and does nothing.
     pub request: RequestId,
-    /// The client has all replies to requests below this one: they need not be remembered.
+    /// The client has a reply to every request below this one: the final one, or the news that the request waits. At
+    /// most `request`. Final replies below it are forgotten, except those to requests that had to wait.
     pub acked: RequestId,
+    /// Requests below `acked` that had to wait, and whose final reply the client has: these are acknowledged one by one,
+    /// so that a long wait keeps nothing but its own reply in memory.
+    pub settled: Vec<RequestId>,
     /// What is asked.
     pub act: Act,
 }
@@ -93,7 +111,8 @@ pub struct Command {
 /// What a session asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
-    /// Begin the session, or take it up again after a restart of the client: the reply tells what it holds.
+    /// Begin the session, or take it up again: the reply tells what it holds. A life other than the session's takes
+    /// the session over, with what it holds and without what it waits for.
     Open {
         /// How long it lives without a word from its client.
         ttl_ms: u32,
@@ -101,9 +120,9 @@ pub enum Act {
         owner: Owner,
         /// Whether it ends when the connection of its client does.
         ends_with_connection: bool,
-        /// Which run of the client this is: a random number that it chooses when it starts. Another run than before
-        /// numbers its requests anew, and those of the former run that still wait are dropped.
-        life: u64,
+        /// Whether this life has opened the session before, on another connection. Then the session must still be
+        /// there: a client that lost it must not be given an empty one under the same number.
+        reopens: bool,
     },
     /// Live on for another time to live. Every other request of the session does the same on its way.
     Renew,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{Acquire, Mode, Name, Owner, Purpose};
+use crate::command::{Acquire, Act, Mode, Name, Owner, Purpose};
 use crate::reply::Failure;
 
 /// The shortest life of a session without a word from its client.
@@ -31,18 +31,18 @@ pub const MAX_NAMES_IN_USE: usize = 1_000_000;
 pub const MAX_IDLE_NAMES: usize = 10_000;
 /// Requests that wait for one name.
 pub const MAX_WAITERS_PER_NAME: usize = 100_000;
-/// Grants that one session holds.
+/// Grants that one session may hold and still ask for more. One that is held several times counts as often.
 pub const MAX_GRANTS_PER_SESSION: usize = 10_000;
-/// Requests of one session that wait.
+/// Requests of one session that wait, or waited and have a reply that the client has not acknowledged.
 pub const MAX_WAITS_PER_SESSION: usize = 10_000;
 /// Grants in all.
 pub const MAX_GRANTS: usize = 1_000_000;
 /// Requests that wait in all.
 pub const MAX_WAITS: usize = 1_000_000;
-/// Replies that are remembered for one session until it acknowledges them.
+/// Unacknowledged replies to requests that did not wait, beyond which a session is refused what needs another one.
+/// Nobody is refused a release: only one that gives something back is remembered, so there are at most
+/// [`MAX_GRANTS_PER_SESSION`] more of them.
 pub const MAX_REMEMBERED_REPLIES: usize = 1_000;
-/// Replies to a renewed opening among them: each lists what the session holds.
-pub const MAX_REMEMBERED_OPENINGS: usize = 4;
 /// Past holders that are remembered for each name.
 pub const MAX_HISTORY: usize = 16;
 /// Steps of a cycle or of a chain of waiting that are told: nobody reads more.
@@ -54,6 +54,23 @@ pub(crate) fn invalid(text: impl Into<Arc<str>>) -> Failure {
 
 pub(crate) fn limit(text: impl Into<Arc<str>>) -> Failure {
     Failure::Limit(text.into())
+}
+
+/// Everything about a request that can be judged without knowing the state. A server that asks this first keeps what would
+/// be refused anyway out of its log.
+///
+/// # Errors
+/// With the same words as the refusal of the service would have.
+pub fn check(act: &Act) -> Result<(), Failure> {
+    match act {
+        Act::Open { ttl_ms, owner, .. } => check_ttl(*ttl_ms).and_then(|()| check_owner(owner)),
+        Act::Acquire(ask) => check_acquire(ask),
+        Act::Convert { name, mode, .. } => check_name(name).and_then(|()| check_mode(*mode)),
+        Act::Proclaim { value, .. } => check_value(value),
+        Act::Force { name, reason, .. } => check_name(name).and_then(|()| check_reason(reason)),
+        Act::Renew | Act::Close | Act::Cancel(_) => Ok(()),
+        Act::Release(_) | Act::Transfer { .. } | Act::Disconnected => Ok(()),
+    }
 }
 
 pub(crate) fn check_ttl(ttl_ms: u32) -> Result<(), Failure> {

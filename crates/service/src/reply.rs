@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Mode, Name, Owner, RequestId, SessionId, Token};
+use crate::command::{Life, Mode, Name, Owner, RequestId, SessionId, Token};
 
 /// What one batch caused, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,15 +22,26 @@ pub struct Outcome {
 pub struct Message {
     /// To whom.
     pub to: SessionId,
+    /// To which run of its client: another one must not take it for its own.
+    pub life: Life,
     /// What.
     pub told: Told,
 }
 
 /// What a session can be told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The answer to one of its requests. `Queued` is followed by another one later; every other is the last.
-    Reply(RequestId, Reply),
+    Reply {
+        /// Which request.
+        request: RequestId,
+        /// What is answered.
+        reply: Reply,
+        /// Whether the request renewed its session.
+        renewed: bool,
+        /// Whether the request had to wait: the reply is remembered until the client names the request as settled.
+        waited: bool,
+    },
     /// Something it did not ask for.
     Notice(Notice),
 }
@@ -42,8 +53,8 @@ pub enum Reply {
     Opened {
         /// It existed already.
         resumed: bool,
-        /// What it holds: something only if it existed.
-        held: Vec<Held>,
+        /// The grants that it holds, in ascending order: some only if it existed.
+        held: Vec<Token>,
     },
     /// It is done.
     Done,

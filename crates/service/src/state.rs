@@ -30,7 +30,9 @@
 //!
 //! # Tokens
 //!
-//! One counter serves all names, so tokens grow for every name, also for one that had been forgotten. A re-entrant grant
+//! One counter serves all names, so tokens grow for every name, also for one that had been forgotten. A batch can raise it:
+//! each leader begins above a number that grows with the time of day, so that tokens do not start over where the state
+//! does. The time comes with the batch, a wrong one only costs numbers, and none lowers the counter. A re-entrant grant
 //! keeps its token. A stronger mode takes a new one, for all names of the grant: a resource that has seen a writer's
 //! token must not take a later writer for the reader it was before. A weaker mode keeps the token, since whoever could
 //! write may read. `check` calls a token *held* while its grant lasts, be there newer ones of other sharers or not.
@@ -41,10 +43,15 @@
 //! request that arrives again is answered from there. When another run of the client opens the session, it keeps what is
 //! held but forgets requests and replies: the new run numbers its own, and could not make sense of the old ones.
 //!
+//! Most replies are acknowledged together: the client has a reply to everything below a number. A request that had to wait
+//! gets its last reply at any time later, so that reply is acknowledged by its own number. Otherwise one long wait would
+//! keep every later reply in memory, until there is no room to release or cancel anything.
+//! What can be done twice without harm (renewing, cancelling, opening) is not remembered at all.
+//!
 //! # Caveats
 //!
-//! - Requests do not say which run of the client they come from. A client that opens a session which another run of it
-//!   still uses disturbs that run; only the former run's late `Open` is recognised.
+//! - A client that opens a session which another run of it still uses takes it over: the former run is refused from then
+//!   on, as if the session were gone.
 //! - A late copy of an `Open` can bring back a session that was closed. It holds nothing and expires.
 //! - A re-entrant request is one that a single grant of its strand covers entirely. Where only a part is held, the request
 //!   is like any other, and what its own strand holds is in its way.
@@ -68,6 +75,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(not(feature = "faults"))]
+use self::fault::Fault;
 #[cfg(feature = "faults")]
 pub use self::fault::Fault;
 use self::grant::{Grant, Waiting};
@@ -82,8 +91,10 @@ use crate::reply::Outcome;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     now: Millis,
-    /// Grants ever made: the last token.
+    /// Grants ever made.
     granted: u64,
+    /// The last token, or what the next one has to be greater than.
+    last_token: u64,
     /// Requests that ever had to find their place among others: the last arrival.
     arrivals: u64,
     sessions: BTreeMap<SessionId, Session>,
@@ -108,6 +119,7 @@ impl State {
     /// Applies one batch; the same batches in the same order give the same states and outcomes everywhere.
     pub fn apply(&mut self, batch: &Batch, out: &mut Outcome) {
         self.now = self.now.max(batch.now);
+        self.raise_tokens(batch.floor);
         out.messages.clear();
         out.changed.clear();
         out.leaders.clear();
@@ -119,6 +131,13 @@ impl State {
         self.requeue_renewed();
         out.changed.sort_unstable();
         out.changed.dedup();
+    }
+
+    /// A floor that is too high is ignored: the clock that it comes from must be wrong, and tokens would run out.
+    fn raise_tokens(&mut self, floor: u64) {
+        if floor <= Token::HIGHEST_FLOOR && (floor > self.last_token || self.suffers(Fault::LowerTokens)) {
+            self.last_token = floor;
+        }
     }
 
     /// The service time of the last batch.

@@ -1,8 +1,8 @@
 //! Commands that no honest client sends: whatever the numbers, nothing panics and the state stays sound.
 
 use conclave_service::{
-    Acquire, Act, Batch, Command, Mode, Name, Outcome, Owner, Patience, Purpose, RequestId, SessionId, State,
-    Token, Want,
+    Acquire, Act, Batch, Command, Life, Mode, Name, Outcome, Owner, Patience, Purpose, RequestId, SessionId,
+    State, Token, Want,
 };
 use proptest::prelude::*;
 
@@ -53,12 +53,12 @@ fn acquire() -> impl Strategy<Value = Acquire> {
 
 fn act() -> impl Strategy<Value = Act> {
     let token = || number().prop_map(Token);
-    let open = (small(), "[a-z]{0,3}", any::<bool>(), number());
+    let open = (small(), "[a-z]{0,3}", any::<bool>(), any::<bool>());
     let convert = (token(), name(), mode(), patience());
     prop_oneof![
-        4 => open.prop_map(|(ttl_ms, host, ends_with_connection, life)| {
+        4 => open.prop_map(|(ttl_ms, host, ends_with_connection, reopens)| {
             let owner = Owner { host: host.into(), ..Owner::default() };
-            Act::Open { ttl_ms, owner, ends_with_connection, life }
+            Act::Open { ttl_ms, owner, ends_with_connection, reopens }
         }),
         1 => Just(Act::Renew),
         1 => Just(Act::Close),
@@ -75,11 +75,15 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 fn command() -> impl Strategy<Value = Command> {
-    (0u64..4, number(), prop_oneof![5 => Just(0), 1 => number()], act()).prop_map(
-        |(session, request, acked, act)| Command {
+    let life = prop_oneof![6 => Just(1), 1 => number()];
+    let settled = prop::collection::vec(number().prop_map(RequestId), 0..3);
+    (0u64..4, life, number(), prop_oneof![5 => Just(0), 1 => number()], settled, act()).prop_map(
+        |(session, life, request, acked, settled, act)| Command {
             session: SessionId(session),
+            life: Life(life),
             request: RequestId(request),
             acked: RequestId(acked),
+            settled,
             act,
         },
     )
@@ -87,7 +91,12 @@ fn command() -> impl Strategy<Value = Command> {
 
 fn batch() -> impl Strategy<Value = Batch> {
     let now = prop_oneof![30 => 0u64..5000, 1 => Just(u64::MAX)];
-    (now, prop::collection::vec(command(), 0..12)).prop_map(|(now, commands)| Batch { now, commands })
+    let floor = prop_oneof![20 => Just(0), 4 => 0u64..5000, 1 => any::<u64>()];
+    (now, prop::collection::vec(command(), 0..12), floor).prop_map(|(now, commands, floor)| Batch {
+        now,
+        commands,
+        floor,
+    })
 }
 
 proptest! {

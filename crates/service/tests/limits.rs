@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::Desk;
 use conclave_service::{
-    Acquire, Act, Command, Mode, Patience, Purpose, RequestId, SessionId, Token, Want, limits,
+    Acquire, Act, Command, Life, Mode, Patience, Purpose, RequestId, SessionId, Token, Want, limits,
 };
 
 struct Bench {
@@ -28,9 +28,18 @@ impl Bench {
     fn ask_as(&mut self, session: SessionId, act: Act) -> String {
         self.request += 1;
         let request = RequestId(self.request);
-        let command = Command { session, request, acked: request, act };
+        let command = Command { session, life: Life(1), request, acked: request, settled: vec![], act };
         let out = self.desk.apply_unchecked(vec![command]);
         common::describe(&out).split_once(' ').expect("a reply").1.to_owned()
+    }
+
+    /// Acknowledges the reply to a request that waited.
+    fn settle(&mut self, settled: RequestId) {
+        self.request += 1;
+        let request = RequestId(self.request);
+        let (session, settled) = (SessionId(1), vec![settled]);
+        let command = Command { session, life: Life(1), request, acked: request, settled, act: Act::Renew };
+        self.desk.apply_unchecked(vec![command]);
     }
 
     fn lock(&mut self, names: &[&str], strand: u32) -> String {
@@ -136,6 +145,9 @@ fn a_session_waits_for_so_many_things() {
     let refused = "failed: limit reached: 10000 requests of a session wait at most";
     assert_eq!(bench.lock(&["x"], 0), refused);
     bench.ask(Act::Cancel(RequestId(2)));
+    // The reply to what was cancelled is remembered until the client has it.
+    assert_eq!(bench.lock(&["x"], 0), refused);
+    bench.settle(RequestId(2));
     assert_eq!(bench.lock(&["x"], 0), "queued 9999");
     bench.desk.state.assert_invariants();
 }

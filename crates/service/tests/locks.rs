@@ -255,8 +255,10 @@ fn ten_thousand_waiters_are_woken_one_by_one() {
         commands.extend((0..100).map(|strand| desk.command(&format!("s{session} lock x strand={strand}"))));
     }
     let out = desk.apply_unchecked(commands);
-    let queued =
-        out.messages.iter().filter(|message| matches!(message.told, Told::Reply(_, Reply::Queued { .. })));
+    let queued = out
+        .messages
+        .iter()
+        .filter(|message| matches!(message.told, Told::Reply { reply: Reply::Queued { .. }, .. }));
     assert_eq!(queued.count(), 10_000);
     assert_eq!(desk.state.totals().waiting, 10_000);
     let mut holder = (SessionId(1), 1);
@@ -273,7 +275,7 @@ fn ten_thousand_waiters_are_woken_one_by_one() {
 
 fn granted(message: &Message) -> Option<(SessionId, u64)> {
     match &message.told {
-        Told::Reply(_, Reply::Granted { token, .. }) => Some((message.to, token.0)),
-        Told::Reply(..) | Told::Notice(_) => None,
+        Told::Reply { reply: Reply::Granted { token, .. }, .. } => Some((message.to, token.0)),
+        Told::Reply { .. } | Told::Notice(_) => None,
     }
 }

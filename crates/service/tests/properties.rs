@@ -42,7 +42,7 @@ fn stutter(batch: &Batch, choices: &[u8]) -> Batch {
         }
     }
     commands.extend(copies);
-    Batch { now: batch.now, commands }
+    Batch { now: batch.now, commands, floor: batch.floor }
 }
 
 /// The messages of an outcome without those that only repeat a reply to the same request.
@@ -50,7 +50,7 @@ fn told_once(out: &Outcome, batch: &Batch) -> Vec<Message> {
     let mut told: Vec<Message> = Vec::new();
     for message in &out.messages {
         let repeats = match &message.told {
-            conclave_service::Told::Reply(request, _) => {
+            conclave_service::Told::Reply { request, .. } => {
                 let key = (message.to, *request);
                 let copies =
                     batch.commands.iter().filter(|command| (command.session, command.request) == key).count();
@@ -134,6 +134,21 @@ fn a_twin_that_lets_some_overtake_is_noticed() {
 #[test]
 fn a_twin_that_lets_waits_close_a_cycle_is_noticed() {
     must_be_noticed(Fault::CloseCycles);
+}
+
+#[test]
+fn a_twin_that_remembers_everything_behind_a_wait_is_noticed() {
+    must_be_noticed(Fault::RememberBehindWaits);
+}
+
+#[test]
+fn a_twin_that_keeps_settled_replies_is_noticed() {
+    must_be_noticed(Fault::KeepSettled);
+}
+
+#[test]
+fn a_twin_that_revives_sessions_is_noticed() {
+    must_be_noticed(Fault::ReviveSessions);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Desk, play};
-use conclave_service::{SessionId, limits};
+use conclave_service::{Fault, Life, SessionId, State, Told, limits};
 
 #[test]
 fn a_session_ends_when_nothing_is_heard_of_it_and_what_it_held_is_free() {
@@ -110,7 +110,8 @@ fn the_same_request_again_gets_the_same_reply_and_does_nothing() {
     play(
         "
         s1 open & s2 open | s1#1 opened; s2#1 opened
-        s1#1 open         | s1#1 opened
+        // Opening is answered anew.
+        s1#1 open         | s1#1 resumed
         s1#2 lock x       | s1#2 granted 1
         s1#2 lock x       | s1#2 granted 1
         s2#2 lock x try   | s2#2 failed: x is held by h1 (session s1)
@@ -150,8 +151,6 @@ fn a_late_copy_of_an_acknowledged_request_is_ignored() {
         s1#3 release 1 ack=3 | s1#3 done
         s1#2 lock x          |
         s1#3 release 1       | s1#3 done
-        // Nor does a claim to have all replies that there will ever be do any harm.
-        s1#4 renew ack=18446744073709551615 |
         ",
     );
 }
@@ -160,42 +159,211 @@ fn a_late_copy_of_an_acknowledged_request_is_ignored() {
 fn replies_that_are_never_acknowledged_have_a_limit() {
     let mut desk = Desk::default();
     desk.batch("s1 open & s2 open");
-    for request in 2..=limits::MAX_REMEMBERED_REPLIES {
-        desk.batch(&format!("s1#{request} renew"));
+    for request in 2..=limits::MAX_REMEMBERED_REPLIES + 1 {
+        desk.batch(&format!("s1#{request} lock y try"));
     }
     desk.play(
         "
-        s1#1001 lock x         | s1#1001 failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies
-        s1#1000 renew          | s1#1000 done
+        s1#1002 lock x         | s1#1002 failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies
+        // What was answered is answered as before, and what gives something up is never refused.
+        s1#2 lock y try        | s1#2 granted 1
+        s1#1003 renew          | s1#1003 done
+        s1#1004 cancel 7       | s1#1004 done
+        s1#1005 release 1      | s1#1005 done
+        s1#1005 release 1      | s1#1005 done
+        s1#1006 open reopens   | s1#1006 resumed
+        s1#1007 lock x         | s1#1007 failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies
         // A refusal for this reason is not remembered, and so can be tried again.
-        s1#1001 lock x ack=999 | s1#1001 granted 1
+        s1#1007 lock x ack=900 | s1#1007 granted 2
+        s1#1008 close          | s1#1008 done
+        ",
+    );
+}
+
+/// What the client of the next test sees.
+fn cycles_beside_a_wait(mut desk: Desk) -> Result<(), String> {
+    desk.batch("s1 open & s2 open & s2 lock x & s1#2 lock x strand=1");
+    for cycle in 0..3_000 {
+        let (lock, release) = (3 + 2 * cycle, 4 + 2 * cycle);
+        let told = desk.batch(&format!("s1#{lock} lock y ack={lock}"));
+        let granted = format!("s1#{lock} granted {}", 2 + cycle);
+        if told != granted {
+            return Err(format!("{told} instead of {granted}"));
+        }
+        let told = desk.batch(&format!("s1#{release} release {} ack={release}", 2 + cycle));
+        if told != format!("s1#{release} done") {
+            return Err(told);
+        }
+        if desk.state.remembered(SessionId(1)) != (1, 0) {
+            return Err(format!("{:?} are remembered", desk.state.remembered(SessionId(1))));
+        }
+    }
+    // The wait is still there under its number, and so is its reply until it is settled.
+    desk.play(
+        "
+        s1#2 lock x strand=1            | s1#2 queued 0
+        s2 release 1                    | s2#3 done; s1#2 granted 3002
+        s1#6003 renew ack=6003          | s1#6003 done
+        // Above what is acknowledged nothing can be settled: a late copy would look new.
+        s1#6004 lock z strand=2         | s1#6004 granted 3003
+        s2 lock z                       | s1 contended 3003 z; s2#4 queued 0
+        s1#6005 release 3003            | s1#6005 done; s2#4 granted 3004
+        s2#5 renew ack=4 settled=4      | s2#5 done
+        s2#4 lock z                     | s2#4 granted 3004
+        s2#6 renew ack=5 settled=4      | s2#6 done
+        s2#4 lock z                     |
+        s1#2 lock x strand=1            | s1#2 granted 3002
+        s1#6006 renew ack=6006 settled=2 | s1#6006 done
+        s1#2 lock x strand=1            |
+        ",
+    );
+    Ok(())
+}
+
+#[test]
+fn three_thousand_cycles_go_on_beside_one_long_wait() {
+    cycles_beside_a_wait(Desk::default()).expect("no wait jams its session");
+}
+
+#[test]
+fn a_twin_that_remembers_everything_behind_a_wait_is_jammed() {
+    let desk = Desk::with(State::with_fault(Fault::RememberBehindWaits));
+    cycles_beside_a_wait(desk).expect_err("replies pile up");
+}
+
+#[test]
+fn everything_that_is_held_can_be_released_without_an_acknowledgement() {
+    let released = |state: State| {
+        let mut desk = Desk::with(state);
+        desk.batch("s1 open");
+        let grants = 3_000;
+        let mut batch = |text: String| {
+            let command = desk.command(&text);
+            common::describe(&desk.apply_unchecked(vec![command]))
+        };
+        for request in 2..2 + grants {
+            batch(format!("s1#{request} lock n{request} ack={request}"));
+        }
+        let release = |token| batch(format!("s1#{} release {token} ack=3002", 3_001 + token));
+        let done = (1..=grants).map(release).filter(|told| told.ends_with("done")).count();
+        desk.state.assert_invariants();
+        (grants - done, desk.state.remembered(SessionId(1)))
+    };
+    assert_eq!(released(State::default()), (0, (3_000, 0)));
+    assert_ne!(
+        released(State::with_fault(Fault::RefuseReleases)).0,
+        0,
+        "a twin that refuses them is noticed"
+    );
+}
+
+#[test]
+fn releases_that_give_nothing_back_are_not_remembered() {
+    let mut desk = Desk::default();
+    desk.batch("s1 open & s2 open & s2 lock x");
+    for request in 2..5_000 {
+        assert!(desk.batch(&format!("s1#{request} release 1")).ends_with("nothing is held under token 1"));
+    }
+    assert_eq!(desk.state.remembered(SessionId(1)), (0, 0));
+    // Only one that was guessed is: it must not release what is granted later.
+    desk.play(
+        "
+        s1#5000 release 2 | s1#5000 failed: nothing is held under token 2
+        s1#5001 lock y    | s1#5001 granted 2
+        s1#5000 release 2 | s1#5000 failed: nothing is held under token 2
         ",
     );
 }
 
 #[test]
-fn openings_that_are_never_acknowledged_have_a_lower_one() {
+fn a_session_reopens_as_often_as_it_likes_and_keeps_its_place() {
+    let mut desk = Desk::default();
+    desk.batch("s1 open & s1 lock x & s2 open life=7 & s2 lock x & s2 lock y & s3 open & s3 lock x");
+    for request in 4..104 {
+        // Nothing is acknowledged: the connection broke each time before the reply came.
+        desk.play(&format!(
+            "
+            s2#{request} open reopens | s2#{request} resumed 2
+            s2#2 lock x               | s2#2 queued 0
+            "
+        ));
+    }
+    desk.play("s1 release 1 | s1#3 done; s2#2 granted 3; s2 contended 3 x");
+}
+
+#[test]
+fn a_session_that_is_gone_is_not_opened_again_empty() {
+    let script = "
+        s1 open ttl=500 life=7 | s1#1 opened
+        s1#2 lock x            | s1#2 granted 1
+        @500                   | s1 ended: expired
+        // Whatever it sends with the opening does not act.
+        s1#3 open reopens & s1#4 lock x | s1#3 failed: there is no such session (it was closed, taken over or expired); s1#4 failed: there is no such session (it was closed, taken over or expired)
+        // Another run may begin it anew.
+        s1#1 open life=8       | s1#1 opened
+        s1#5 open reopens life=7 | s1#5 failed: there is no such session (it was closed, taken over or expired)
+        ";
+    let desk = play(script);
+    assert_eq!(desk.state.totals().sessions, 1);
+}
+
+#[test]
+fn what_acknowledges_replies_that_are_still_to_come_is_refused() {
     play(
         "
-        s1#1 open       | s1#1 opened
-        s1#2 open       | s1#2 resumed
-        s1#3 open       | s1#3 resumed
-        s1#4 open       | s1#4 resumed
-        s1#5 open       | s1#5 failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies
-        s1#5 open ack=4 | s1#5 resumed
-        s1#1 open life=2 | s1#1 resumed
+        s1#1 open                | s1#1 opened
+        s1#2 lock x ack=2        | s1#2 granted 1
+        s1#3 renew ack=4         | s1#3 failed: request 3 cannot acknowledge up to 4: it has no reply yet
+        s1#1 open ack=9 life=2   | s1#1 failed: request 1 cannot acknowledge up to 9: it has no reply yet
+        // Nothing was acknowledged by that.
+        s1#2 lock x life=1       | s1#2 granted 1
+        s1#3 release 1 life=1 ack=3 | s1#3 done
         ",
     );
 }
 
 #[test]
-fn a_full_memory_keeps_nobody_from_closing() {
+fn replies_say_whether_they_renewed_the_session_and_whether_they_waited() {
     let mut desk = Desk::default();
-    desk.batch("s1 open");
-    for request in 2..=limits::MAX_REMEMBERED_REPLIES {
-        desk.batch(&format!("s1#{request} renew"));
-    }
-    desk.play("s1#1001 close | s1#1001 done");
+    let mut flags = |batch: &str| -> Vec<(u64, bool, bool)> {
+        let commands = batch.split('&').map(|text| desk.command(text.trim())).collect();
+        let messages = desk.apply(commands).messages;
+        let flags = messages.into_iter().filter_map(|message| match message.told {
+            Told::Reply { request, renewed, waited, .. } => Some((request.0, renewed, waited)),
+            Told::Notice(_) => None,
+        });
+        flags.collect()
+    };
+    assert_eq!(
+        flags("s1 open & s2 open & s1 lock x"),
+        [(1, true, false), (1, true, false), (2, true, false)]
+    );
+    assert_eq!(flags("s2 lock x"), [(2, true, false)], "it waits");
+    assert_eq!(flags("s1 release 1"), [(3, true, false), (2, true, true)], "and waited");
+    assert_eq!(flags("s2#2 lock x"), [(2, true, true)]);
+    // A refusal of the state machine renews, unless there was nothing to renew.
+    assert_eq!(flags("s1 release 77"), [(4, true, false)]);
+    assert_eq!(flags("s3 renew"), [(1, false, false)]);
+    assert_eq!(flags("s1 renew life=9"), [(5, false, false)]);
+    assert_eq!(flags("s1#6 renew ack=7"), [(6, false, false)]);
+    assert_eq!(flags("s1#7 open ttl=1"), [(7, false, false)]);
+}
+
+#[test]
+fn requests_go_on_beyond_thirty_two_bits() {
+    let last = u64::from(u32::MAX);
+    play(&format!(
+        "
+        s1#1 open               | s1#1 opened
+        s1#{last} lock x        | s1#{last} granted 1
+        s1#{0} lock y ack={last} | s1#{0} granted 2
+        s1#{1} release 1 ack={1} | s1#{1} done
+        s1#{last} lock x        |
+        s1#{0} lock y           |
+        ",
+        last + 1,
+        last + 2,
+    ));
 }
 
 #[test]
@@ -206,8 +374,8 @@ fn the_same_run_of_a_client_opens_again_without_losing_its_place() {
         s1 lock x                   | s1#2 granted 1
         s2#2 lock x                 | s1 contended 1 x; s2#2 queued 0
         s2#3 lock y                 | s2#3 granted 2
-        s2#1 open life=7            | s2#1 opened
-        s2#4 open life=7 ttl=500    | s2#4 resumed 2 y
+        s2#1 open                   | s2#1 resumed 2
+        s2#4 open reopens ttl=500   | s2#4 resumed 2
         s2#2 lock x                 | s2#2 queued 0
         // The shorter life counts from now on.
         @500                        | s2 ended: expired
@@ -225,36 +393,52 @@ fn another_run_of_a_client_takes_over_what_it_holds_and_numbers_anew() {
         s2#3 lock y z:shared         | s2#3 granted 2
         s2#4 lock v again strand=9   | s2#4 granted 3
         s2#5 lock v again strand=9   | s2#5 granted 3 x2
-        s2#1 open life=8             | s2#1 resumed 2 y z:shared, 3 v
-        s2#1 open life=8             | s2#1 resumed 2 y z:shared, 3 v
+        s2#1 open life=8             | s2#1 resumed 2 3
+        s2#1 open life=8             | s2#1 resumed 2 3
         // The former run's request no longer waits.
         s1#3 release 1               | s1#3 done
         s2#2 lock x                  | s2#2 granted 4
         // A copy of the former run's first request, late: it must not take over again.
         s2#1 open life=7             |
-        s2#2 lock x                  | s2#2 granted 4
+        s2#2 lock x life=8           | s2#2 granted 4
         ",
     );
 }
 
 #[test]
 fn a_former_run_that_still_speaks_is_not_heard() {
-    // Lives that begin with 1 and 2; their requests are numbered from 2^32 and from 2 * 2^32.
     play(
         "
-        s1#4294967297 open life=4294967303 | s1#4294967297 opened
-        s1#4294967298 lock x               | s1#4294967298 granted 1
-        s1#8589934593 open life=8589934600 | s1#8589934593 resumed 1 x
-        // It neither gets, nor releases, nor acknowledges anything.
-        s1#4294967299 lock y               | s1#4294967299 failed: there is no such session (it was closed, taken over or expired)
-        s1#4294967300 release 1            | s1#4294967300 failed: there is no such session (it was closed, taken over or expired)
-        s1#8589934594 lock z               | s1#8589934594 granted 2
-        s1#8589934595 release 1            | s1#8589934595 done
+        s1#1 open life=7           | s1#1 opened
+        s1#2 lock x                | s1#2 granted 1
+        s1#1 open life=8           | s1#1 resumed 1
+        // It neither gets, nor releases, nor acknowledges anything, and is told so.
+        s1#3 lock y life=7         | s1#3 failed: there is no such session (it was closed, taken over or expired)
+        s1#4 release 1 life=7      | s1#4 failed: there is no such session (it was closed, taken over or expired)
+        s1#5 open reopens life=7   | s1#5 failed: there is no such session (it was closed, taken over or expired)
+        s1#2 lock z life=8         | s1#2 granted 2
+        s1#3 release 1 life=8      | s1#3 done
         // Nor can a later number of the former run make the present one's look old.
-        s1#4294967400 renew ack=4294967399 | s1#4294967400 failed: there is no such session (it was closed, taken over or expired)
-        s1#8589934596 release 2            | s1#8589934596 done
+        s1#99 renew ack=99 life=7  | s1#99 failed: there is no such session (it was closed, taken over or expired)
+        s1#4 release 2 life=8      | s1#4 done
         ",
     );
+}
+
+#[test]
+fn the_end_of_a_former_runs_connection_or_session_is_not_taken_for_the_present_ones() {
+    let mut desk = Desk::default();
+    desk.play(
+        "
+        s1#1 open tied life=7   | s1#1 opened
+        s1#1 open tied life=8   | s1#1 resumed
+        s1 gone life=7          |
+        s1#2 lock x life=8      | s1#2 granted 1
+        ",
+    );
+    let gone = desk.command("s1 gone life=8");
+    let ended = desk.apply(vec![gone]).messages;
+    assert_eq!(ended.iter().map(|message| message.life).collect::<Vec<_>>(), [Life(8)]);
 }
 
 #[test]

@@ -321,13 +321,13 @@ impl Holding<'_> {
     /// When the command must be told to end, and when it must be dead: early enough for a signal to arrive on a machine
     /// that has much else to do.
     fn deadlines(&self, session: &Session) -> Deadlines {
-        let kill_at = on_boot_clock(session.safe_until()).before(self.args.ttl / 20);
+        let kill_at = safe_until(session).before(self.args.ttl / 20);
         Deadlines { tell_at: kill_at.before(self.grace()), kill_at }
     }
 
     /// When the keeper must have ended everything, but the lease has not ended yet.
     fn last_resort(&self, session: &Session) -> Instant {
-        session.safe_until().checked_sub(self.args.ttl / 40).unwrap_or_else(Instant::now)
+        Instant::now() + session.remaining().saturating_sub(self.args.ttl / 40)
     }
 
     /// Does the work of a keeper that was killed or stopped.
@@ -376,11 +376,11 @@ impl Holding<'_> {
     }
 }
 
-/// A moment of the session on the clock of the keeper. The clocks are read in this order, so that whoever is stopped
-/// between the two gets an earlier moment, and never a later one.
-fn on_boot_clock(moment: Instant) -> Boot {
+/// Until when nobody else can be given what the session holds. The clock is read first: if this process is stopped before it
+/// asks how much is left, the moment comes out too early, never too late.
+fn safe_until(session: &Session) -> Boot {
     let now = Boot::now();
-    now.after(moment.saturating_duration_since(Instant::now()))
+    now.after(session.remaining())
 }
 
 /// Waits for a moment; gives what it is about.

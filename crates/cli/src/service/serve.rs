@@ -9,7 +9,7 @@ use conclave_server::consensus::{self, Compaction, Timing};
 use conclave_server::disk::{Disk, Files, StorageError};
 use conclave_server::repair::{self, RepairError};
 use conclave_server::server::{Options, Server, StartError, is_loopback};
-use conclave_server::{Monotonic, Tcp};
+use conclave_server::{Monotonic, SystemWall, Tcp};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -118,6 +118,7 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
         timing: Timing::default(),
         compaction: plan.compaction,
         clock: Box::new(Monotonic::default()),
+        wall: Box::new(SystemWall),
     })
     .await
     .map_err(|error| not_started(&error, nodes))?;

@@ -50,7 +50,7 @@ fn names_and_times_that_make_no_sense_are_refused() {
         }
         // The first version of the protocol did not say so.
         for (protocol, said) in [(0, "version 1 of the protocol"), (3, "version 3 of the protocol")] {
-            let act = Act::Open(v1::Open { ttl_ms: 10_000, life: 1, protocol, ..v1::Open::default() });
+            let act = Act::Open(v1::Open { ttl_ms: 10_000, protocol, ..v1::Open::default() });
             let (code, text) = talker.refused(5, 1, act).await;
             assert!(code == Code::Invalid && text.contains(said), "{text}");
         }

@@ -111,6 +111,7 @@ fn a_follower_of_a_leader_without_a_majority_says_so() {
 fn one_of_three_nodes_is_no_loss_and_a_new_cluster_waits_for_all() {
     let mut service = Service::absent(3);
     service.run(1);
+    until("it listens", || service.log(1).contains("listening"));
     is_not_served(&service, 1, "waits for nodes 2, 3 (first start)");
     let failed = service.shell("lock a --connect-wait 200ms", "exit 0").ends(123);
     assert!(!failed.err.is_empty());

@@ -1,5 +1,7 @@
 //! Commands that wait for their turn, or do not.
 
+use std::net::SocketAddrV4;
+
 use conclave_client::v1::failed::Code;
 use conclave_client::{Client, Request, SessionOptions};
 
@@ -146,4 +148,38 @@ fn a_wait_that_would_never_end_is_refused() {
         waiting.abort();
     });
     until("nobody waits", || service.show("b")["queue"].as_array().is_none_or(Vec::is_empty));
+}
+
+/// How many clients are connected to a node.
+fn connections(service: &Service) -> usize {
+    let address: SocketAddrV4 = service.address(1).parse().expect("it is an address");
+    let (ip, port) = (u32::from_ne_bytes(address.ip().octets()), address.port());
+    let address = format!("{ip:08X}:{port:04X}");
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("it is there");
+    // Number, local address, remote address, state; 01 is an established connection.
+    let is_one = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        matches!(words[..], [_, local, _, "01", ..] if local == address)
+    };
+    table.lines().filter(is_one).count()
+}
+
+#[test]
+fn who_waits_keeps_the_place_however_often_the_node_is_killed() {
+    let mut service = Service::one();
+    let holder = service.hold("lock a --ttl 1min --connect-wait 1min", "in");
+    let waiter = service.begin("lock a --ttl 1min --connect-wait 1min", "echo first >> turns");
+    service.has_waiters("a", 1);
+    let next = service.begin("lock a --ttl 1min --connect-wait 1min", "echo next >> turns");
+    service.has_waiters("a", 2);
+    for _ in 0..7 {
+        service.kill(1);
+        service.run(1);
+        until("all are connected again", || connections(&service) == 3);
+        service.has_waiters("a", 2);
+    }
+    holder.let_go();
+    waiter.end().ends(0);
+    next.end().ends(0);
+    assert_eq!(service.written("turns"), "first\nnext\n");
 }

@@ -94,20 +94,26 @@ impl Talker {
 
 /// A command of a session.
 pub fn command(session: u64, request: u64, act: Act) -> v1::Command {
-    v1::Command { session, request, acked: 0, act: Some(act) }
+    v1::Command { session, life: 1, request, act: Some(act), ..v1::Command::default() }
 }
 
 /// The answer in an event, and to which request of which session.
 pub fn answer(event: v1::Event) -> Option<((u64, u64), Reply)> {
     match event.told? {
-        v1::event::Told::Reply(v1::Reply { request, reply }) => Some(((event.session, request), reply?)),
+        v1::event::Told::Reply(v1::Reply { request, reply, .. }) => Some(((event.session, request), reply?)),
         _ => None,
     }
 }
 
 /// A session that goes with its connection.
 pub fn open(ttl_ms: u32) -> Act {
-    Act::Open(v1::Open { ttl_ms, owner: None, ends_with_connection: true, life: 1, protocol: PROTOCOL })
+    Act::Open(v1::Open {
+        ttl_ms,
+        owner: None,
+        ends_with_connection: true,
+        reopens: false,
+        protocol: PROTOCOL,
+    })
 }
 
 /// A lock, without waiting.

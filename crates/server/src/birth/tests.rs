@@ -73,6 +73,21 @@ async fn two_of_five_that_lost_their_disks_come_back() {
     assert_eq!(cast.nodes[&leader].state().look(conclave_service::State::now), 20);
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_of_three_that_lost_its_disk_is_soon_back_whoever_it_was() {
+    let mut cast = Cast::new(&[1, 2, 3], &[]).await;
+    settled(&cast, &[1, 2, 3]).await;
+    for victim in [1, 2, 3, 1] {
+        cast.propose_all(5).await;
+        cast.rob(victim).await;
+        let began = tokio::time::Instant::now();
+        cast.revive(victim).await;
+        settled(&cast, &[victim]).await;
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+    cast.propose_all(1).await;
+}
+
 /// A leader loses its disk before anybody has an entry of it: nothing was decided, and the cluster is formed once more. But
 /// entries of the former life may be on their way, and must not be taken for those of the next leader.
 #[tokio::test(start_paused = true)]

@@ -8,21 +8,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use conclave_service::{Batch, Command, Outcome, State};
+use conclave_service::{Batch, Command, Outcome, State, Token};
 use returns::Returns;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::consensus::{Consensus, Leader, Refused};
-use crate::front::clock::ServiceClock;
+use crate::front::clock::{ServiceClock, Wall};
 use crate::front::hall::Hall;
+use crate::front::queue::{Gathered, Queued};
 use crate::machine::Sink as _;
 use crate::mutant::{self, Mutant};
 
-/// Commands that may wait for the next batch. A client whose command finds no room waits before it is read further.
-pub const QUEUE: usize = 16 * 1024;
 /// Commands in one batch.
 const LARGEST_BATCH: usize = 4096;
+/// And bytes, before the last command of it. A batch must get to the other nodes in one message, and in time.
+const LARGEST_BATCH_BYTES: usize = 1 << 20;
 /// Commands that may be under way to other nodes in two batches at one time. With few clients a command should not have
 /// to wait for the batch before it; with many, one large batch after the other costs least.
 const FEW: usize = 8;
@@ -39,11 +40,40 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Gathers commands, and proposes them while this node leads.
 pub struct Batcher {
-    pub queue: mpsc::Receiver<Command>,
+    pub queue: Gathered,
     pub consensus: Arc<Consensus>,
     pub hall: Arc<Hall>,
     pub clock: Arc<ServiceClock>,
+    pub wall: Box<dyn Wall>,
     pub leader: watch::Receiver<Option<Leader>>,
+}
+
+/// The commands of the next batch.
+#[derive(Default)]
+struct Load {
+    commands: Vec<Command>,
+    bytes: usize,
+}
+
+impl Load {
+    fn add(&mut self, queued: Queued) {
+        self.bytes += queued.bytes as usize;
+        self.commands.push(queued.command);
+    }
+
+    fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    fn is_full(&self) -> bool {
+        let is_heavy = self.bytes >= LARGEST_BATCH_BYTES && !mutant::is(Mutant::BatchesByCount);
+        is_heavy || self.commands.len() >= LARGEST_BATCH
+    }
+
+    fn clear(&mut self) {
+        self.commands.clear();
+        self.bytes = 0;
+    }
 }
 
 impl Batcher {
@@ -51,7 +81,7 @@ impl Batcher {
     pub async fn run(mut self) {
         let under_way = Arc::new(Semaphore::new(FEW));
         let verdicts = Arc::new(Verdicts::default());
-        let mut commands = Vec::new();
+        let mut load = Load::default();
         let mut ahead = None;
         let mut returns = Returns::default();
         loop {
@@ -59,36 +89,42 @@ impl Batcher {
             let wait = if verdicts.are_refusals() { LOOK_EVERY } else { self.until_next_look() };
             tokio::select! {
                 biased;
-                count = self.queue.recv_many(&mut commands, LARGEST_BATCH) => if count == 0 { return },
+                queued = self.queue.next() => match queued {
+                    Some(queued) => {
+                        load.add(queued);
+                        self.take_more(&mut load);
+                    }
+                    None => return,
+                },
                 () = tokio::time::sleep(wait) => {}
             }
             let Some(term) = self.term() else {
-                if !commands.is_empty() {
-                    commands.clear();
+                if load.len() > 0 {
+                    load.clear();
                     self.hall.send_all_away("this node does not lead");
                 }
                 continue;
             };
-            if commands.is_empty() && !self.is_due() {
+            if load.len() == 0 && !self.is_due(term) {
                 continue;
             }
             let is_idle = under_way.available_permits() == FEW;
-            let Some(permit) = self.make_room(&under_way, &mut commands).await else {
-                commands.clear();
+            let Some(permit) = self.make_room(&under_way, &mut load).await else {
+                load.clear();
                 continue;
             };
             // Those who are answered by now have not spoken again yet, unless nothing was left to be answered.
-            let waiting = if is_idle { 0 } else { commands.len() };
+            let waiting = if is_idle { 0 } else { load.len() };
             if let Some(expected) = returns.expected(waiting) {
                 // With a disk that is fast a batch more costs less than to wait for it.
                 let limit = RETURN_WITHIN.min(verdicts.last_took() / 2);
-                self.await_returns(&mut commands, expected, limit).await;
-                returns.came(expected, commands.len());
-            } else if commands.len() > 1 || under_way.available_permits() + permit.num_permits() < FEW {
-                self.let_others_speak(&mut commands).await;
+                self.await_returns(&mut load, expected, limit).await;
+                returns.came(expected, load.len());
+            } else if load.len() > 1 || under_way.available_permits() + permit.num_permits() < FEW {
+                self.let_others_speak(&mut load).await;
             }
-            returns.left(commands.len());
-            let Some(bytes) = self.encode(term, &mut commands, &mut ahead) else { continue };
+            returns.left(load.len());
+            let Some(bytes) = self.encode(term, &mut load, &mut ahead, &verdicts) else { continue };
             self.propose(term, bytes, permit, &verdicts).await;
         }
     }
@@ -97,12 +133,12 @@ impl Batcher {
     async fn make_room(
         &mut self,
         under_way: &Arc<Semaphore>,
-        commands: &mut Vec<Command>,
+        load: &mut Load,
     ) -> Option<OwnedSemaphorePermit> {
         let mut held: Option<OwnedSemaphorePermit> = None;
         loop {
             let has = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let lacks = commands.len().clamp(1, FEW).saturating_sub(has);
+            let lacks = load.len().clamp(1, FEW).saturating_sub(has);
             if lacks == 0 {
                 return held;
             }
@@ -116,27 +152,27 @@ impl Batcher {
                 Some(held) => held.merge(more),
                 None => held = Some(more),
             }
-            self.take_more(commands);
+            self.take_more(load);
         }
     }
 
     /// Answers come in crowds, and so does what clients say next: a batch that left with the first of it would make all
     /// others wait for the one after.
-    async fn let_others_speak(&mut self, commands: &mut Vec<Command>) {
+    async fn let_others_speak(&mut self, load: &mut Load) {
         for _ in 0..COURTESIES {
             tokio::task::yield_now().await;
-            if self.take_more(commands) == 0 {
+            if self.take_more(load) == 0 {
                 return;
             }
         }
     }
 
     /// Waits until so many are there, or no more of them come.
-    async fn await_returns(&mut self, commands: &mut Vec<Command>, expected: usize, limit: Duration) {
+    async fn await_returns(&mut self, load: &mut Load, expected: usize, limit: Duration) {
         let (mut since, mut looks) = (Instant::now(), 0);
-        while commands.len() < expected.min(LARGEST_BATCH) {
+        while load.len() < expected && !load.is_full() {
             tokio::task::yield_now().await;
-            if self.take_more(commands) > 0 {
+            if self.take_more(load) > 0 {
                 (since, looks) = (Instant::now(), 0);
                 continue;
             }
@@ -150,33 +186,48 @@ impl Batcher {
     }
 
     /// Takes what has arrived meanwhile, and says how much that is.
-    fn take_more(&mut self, commands: &mut Vec<Command>) -> usize {
-        let before = commands.len();
-        while commands.len() < LARGEST_BATCH
-            && let Ok(command) = self.queue.try_recv()
+    fn take_more(&mut self, load: &mut Load) -> usize {
+        let before = load.len();
+        while !load.is_full()
+            && let Some(queued) = self.queue.try_next()
         {
-            commands.push(command);
+            load.add(queued);
         }
-        commands.len() - before
+        load.len() - before
     }
 
     /// Makes a batch of the commands, as it is now, and takes them.
     fn encode(
         &self,
         term: u64,
-        commands: &mut Vec<Command>,
+        load: &mut Load,
         ahead: &mut Option<(u64, State)>,
+        verdicts: &Verdicts,
     ) -> Option<Bytes> {
-        let now = self.clock.now(self.hall.now());
-        let batch = Batch { now, commands: std::mem::take(commands) };
+        let now = self.clock.now(term, self.hall.now());
+        // Until one of them is decided, every batch of a term says where tokens begin.
+        let floor = if verdicts.has_decided_in(term) { 0 } else { self.floor() };
+        let batch = Batch { now, commands: std::mem::take(&mut load.commands), floor };
         let encoded = encode(&batch);
         if mutant::is(Mutant::AnswersEarly) {
             self.answer_early(ahead, term, &batch);
         }
         // The room is used again.
-        *commands = batch.commands;
-        commands.clear();
+        load.commands = batch.commands;
+        load.clear();
         encoded
+    }
+
+    /// Above which number tokens begin now.
+    fn floor(&self) -> u64 {
+        if mutant::is(Mutant::ForgetsFloor) {
+            return 0;
+        }
+        let floor = Token::floor_at(self.wall.since_1970());
+        if floor.is_none() {
+            tracing::warn!("the time of day is centuries off: tokens go on from the last one");
+        }
+        floor.unwrap_or(0)
     }
 
     async fn propose(&self, term: u64, bytes: Bytes, permit: OwnedSemaphorePermit, verdicts: &Arc<Verdicts>) {
@@ -185,7 +236,7 @@ impl Batcher {
         match self.consensus.propose(term, bytes).await {
             Ok(proposal) => drop(tokio::spawn(async move {
                 match proposal.await {
-                    Ok(_) => verdicts.decided(proposed.elapsed()),
+                    Ok(_) => verdicts.decided(term, proposed.elapsed()),
                     Err(error) => verdicts.refused(&hall, &error),
                 }
                 drop(permit);
@@ -211,16 +262,14 @@ impl Batcher {
     }
 
     /// Whether something ends by itself now.
-    fn is_due(&self) -> bool {
-        let now = self.clock.now(self.hall.now());
+    fn is_due(&self, term: u64) -> bool {
+        let now = self.clock.now(term, self.hall.now());
         self.hall.deadline().is_some_and(|deadline| deadline <= now)
     }
 
     fn until_next_look(&self) -> Duration {
-        if self.term().is_none() {
-            return LOOK_EVERY;
-        }
-        let now = self.clock.now(self.hall.now());
+        let Some(term) = self.term() else { return LOOK_EVERY };
+        let now = self.clock.now(term, self.hall.now());
         let next =
             self.hall.deadline().map_or(LOOK_EVERY, |at| Duration::from_millis(at.saturating_sub(now)));
         // A deadline that has passed is about to be applied: a look at once would only propose it again.
@@ -235,6 +284,8 @@ struct Verdicts {
     are_refusals: AtomicBool,
     /// How long the last one took that was decided.
     micros: AtomicU64,
+    /// The term of that one.
+    term: AtomicU64,
 }
 
 impl Verdicts {
@@ -246,7 +297,12 @@ impl Verdicts {
         Duration::from_micros(self.micros.load(Ordering::Relaxed))
     }
 
-    fn decided(&self, took: Duration) {
+    fn has_decided_in(&self, term: u64) -> bool {
+        self.term.load(Ordering::Acquire) == term
+    }
+
+    fn decided(&self, term: u64, took: Duration) {
+        self.term.fetch_max(term, Ordering::AcqRel);
         self.are_refusals.store(false, Ordering::Relaxed);
         self.micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use conclave_service::{Leader, Millis, Name, Outcome, Reply, SessionId, State, Told};
+use conclave_service::{Leader, Life, Millis, Name, Outcome, Reply, SessionId, State, Told};
 use conclave_wire::{SENT_AWAY, v1};
 use futures_util::StreamExt as _;
+use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,6 +21,10 @@ use crate::machine::Sink;
 pub const BACKLOG: usize = 4096;
 /// And so many events in them: a message may be short or long.
 const UNREAD: usize = 128 * 1024;
+/// And so many bytes: an event may be short or long, too.
+const UNREAD_BYTES: usize = 16 * 1024 * 1024;
+/// A message has no more bytes than this, unless one event alone has, and none has nearly as many: clients take 4 MiB.
+const MESSAGE_BYTES: usize = 1024 * 1024;
 
 /// A connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,26 +37,50 @@ pub type Outbox<T> = mpsc::Sender<Result<T, Status>>;
 #[derive(Clone)]
 pub struct Mailbox {
     messages: Outbox<v1::ToClient>,
-    unread: Arc<AtomicUsize>,
+    unread: Arc<Unread>,
+}
+
+/// How much of what it was told a client has not read.
+#[derive(Default)]
+struct Unread {
+    events: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 impl Mailbox {
     /// A new one; the stream is what the client reads.
     pub fn new() -> (Self, impl Stream<Item = Result<v1::ToClient, Status>> + use<>) {
         let (messages, inbox) = mpsc::channel(BACKLOG);
-        let unread = Arc::new(AtomicUsize::new(0));
+        let unread: Arc<Unread> = Arc::default();
         let mailbox = Self { messages, unread: Arc::clone(&unread) };
         let read = ReceiverStream::new(inbox).inspect(move |message| {
-            let events = message.as_ref().map_or(0, |message| message.events.len());
-            unread.fetch_sub(events, Ordering::Relaxed);
+            if let Ok(message) = message {
+                unread.events.fetch_sub(message.events.len(), Ordering::Relaxed);
+                unread.bytes.fetch_sub(message.encoded_len(), Ordering::Relaxed);
+            }
         });
         (mailbox, read)
     }
 
-    /// Puts a message in; says whether there was room.
-    pub fn post(&self, message: v1::ToClient) -> bool {
-        let before = self.unread.fetch_add(message.events.len(), Ordering::Relaxed);
-        before <= UNREAD && self.messages.try_send(Ok(message)).is_ok()
+    /// Puts events in, in as many messages as they need; says whether there was room.
+    pub fn post(&self, events: Vec<v1::Event>) -> bool {
+        let whole = v1::ToClient { events, welcome: None };
+        if whole.encoded_len() <= MESSAGE_BYTES {
+            return self.put(whole);
+        }
+        let parts = parcels(whole.events, MESSAGE_BYTES);
+        parts.into_iter().all(|events| self.put(v1::ToClient { events, welcome: None }))
+    }
+
+    /// Puts the first message in, which says who answers.
+    pub fn welcome(&self, welcome: v1::Welcome) -> bool {
+        self.put(v1::ToClient { events: Vec::new(), welcome: Some(welcome) })
+    }
+
+    fn put(&self, message: v1::ToClient) -> bool {
+        let events = self.unread.events.fetch_add(message.events.len(), Ordering::Relaxed);
+        let bytes = self.unread.bytes.fetch_add(message.encoded_len(), Ordering::Relaxed);
+        events <= UNREAD && bytes <= UNREAD_BYTES && self.messages.try_send(Ok(message)).is_ok()
     }
 
     /// Says that nothing more follows; one whose box is full notices the end of the stream.
@@ -83,6 +112,7 @@ struct Inner {
 /// Where a session is connected.
 struct Place {
     guest: Guest,
+    life: Life,
     ends_with_connection: bool,
 }
 
@@ -151,15 +181,15 @@ impl Hall {
     }
 
     /// Notes that a session speaks through this connection from now on.
-    pub fn seat(&self, session: SessionId, guest: Guest, ends_with_connection: Option<bool>) {
+    pub fn seat(&self, session: SessionId, life: Life, guest: Guest, ends_with_connection: Option<bool>) {
         let mut inner = self.inner();
         let was = inner.sessions.get(&session).is_some_and(|place| place.ends_with_connection);
         let ends_with_connection = ends_with_connection.unwrap_or(was);
-        inner.sessions.insert(session, Place { guest, ends_with_connection });
+        inner.sessions.insert(session, Place { guest, life, ends_with_connection });
     }
 
-    /// Sees a client out; gives the sessions that end with its connection.
-    pub fn leave(&self, guest: Guest) -> Vec<SessionId> {
+    /// Sees a client out; gives the sessions that end with its connection, and in which life it spoke for them.
+    pub fn leave(&self, guest: Guest) -> Vec<(SessionId, Life)> {
         let mut inner = self.inner();
         // Whoever was sent away takes nothing along: its sessions live on at another node.
         let was_here = inner.guests.remove(&guest).is_some();
@@ -167,7 +197,7 @@ impl Hall {
         inner.sessions.retain(|session, place| {
             let is_leaving = place.guest == guest;
             if is_leaving && was_here && place.ends_with_connection {
-                ending.push(*session);
+                ending.push((*session, place.life));
             }
             !is_leaving
         });
@@ -182,9 +212,8 @@ impl Hall {
     }
 
     /// Tells a client something of the server's own.
-    pub fn tell(&self, guest: Guest, events: Vec<v1::Event>) {
-        let mut inner = self.inner();
-        inner.send(guest, events);
+    pub fn tell(&self, guest: Guest, event: v1::Event) {
+        self.inner().send(guest, vec![event]);
     }
 
     /// Sends everybody away, for this reason.
@@ -230,14 +259,14 @@ impl Hall {
 impl Inner {
     fn send(&mut self, guest: Guest, events: Vec<v1::Event>) {
         let Some(mailbox) = self.guests.get(&guest) else { return };
-        if !mailbox.post(v1::ToClient { events, welcome: None }) {
+        if !mailbox.post(events) {
             tracing::warn!(guest = guest.0, "a client does not read what it is told: disconnected");
             self.guests.remove(&guest);
             self.sessions.retain(|_, place| place.guest != guest);
         }
     }
 
-    /// Delivers what sessions connected here are told, one message per connection.
+    /// Delivers what sessions connected here are told: one message per connection, if it is not too large for one.
     fn deliver(&mut self, outcome: &mut Outcome, state: &State) {
         let mut parcels: BTreeMap<Guest, Vec<v1::Event>> = BTreeMap::new();
         let mut closed = Vec::new();
@@ -247,7 +276,7 @@ impl Inner {
             if is_last_word(&message.told) && !state.has_session(message.to) {
                 closed.push(message.to);
             }
-            parcels.entry(guest).or_default().push(words::event(message.to, message.told));
+            parcels.entry(guest).or_default().push(words::event(message));
         }
         // Only now: the last word of a session may follow others in the same batch.
         for session in closed {
@@ -287,7 +316,28 @@ impl Inner {
 /// Whether a session that is gone was closed by this: nothing more is said to it. One that ended otherwise may have asked
 /// for more meanwhile, and is told that it is gone.
 fn is_last_word(told: &Told) -> bool {
-    matches!(told, Told::Reply(_, Reply::Done))
+    matches!(told, Told::Reply { reply: Reply::Done, .. })
+}
+
+/// Splits events, in their order, so that no part has more bytes than this, unless a single event has.
+fn parcels(events: Vec<v1::Event>, most: usize) -> Vec<Vec<v1::Event>> {
+    let mut parcels: Vec<Vec<v1::Event>> = Vec::new();
+    let mut room = 0;
+    for event in events {
+        // With what stands before it in the message: a tag and a length.
+        let bytes = event.encoded_len() + 1 + prost::length_delimiter_len(event.encoded_len());
+        match parcels.last_mut() {
+            Some(parcel) if bytes <= room => {
+                parcel.push(event);
+                room -= bytes;
+            }
+            _ => {
+                parcels.push(vec![event]);
+                room = most.saturating_sub(bytes);
+            }
+        }
+    }
+    parcels
 }
 
 impl Sink for Hall {
@@ -308,5 +358,40 @@ impl Sink for Hall {
     fn replaced(&self, index: u64, state: &State) {
         self.note(index, state);
         self.send_all_away("this node has fallen behind");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(token: u64, bytes: usize) -> v1::Event {
+        let why = "x".repeat(bytes);
+        v1::Event { session: 1, life: 1, told: Some(v1::event::Told::Lost(v1::Lost { token, why })) }
+    }
+
+    #[tokio::test]
+    async fn much_that_is_told_at_once_comes_in_messages_that_a_client_takes() {
+        let (mailbox, read) = Mailbox::new();
+        let told: Vec<v1::Event> = (0..100).map(|token| lost(token, 100_000)).collect();
+        assert!(mailbox.post(told.clone()));
+        assert!(mailbox.post(vec![lost(100, 10)]));
+        drop(mailbox);
+        let messages: Vec<v1::ToClient> = read.map(|message| message.expect("it is one")).collect().await;
+        assert!(messages.iter().all(|message| message.encoded_len() <= MESSAGE_BYTES));
+        assert_eq!(messages.len(), 11, "no more messages than it takes");
+        let heard: Vec<v1::Event> = messages.into_iter().flat_map(|message| message.events).collect();
+        assert_eq!(heard[..100], told);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_holds_so_many_bytes_and_no_more() {
+        let (mailbox, mut read) = Mailbox::new();
+        let taken = (0..1_000).take_while(|token| mailbox.post(vec![lost(*token, 100_000)])).count();
+        assert!((UNREAD_BYTES / 110_000..UNREAD_BYTES / 100_000 + 2).contains(&taken), "{taken} are kept");
+        while read.next().await.is_some_and(|message| {
+            message.is_ok_and(|message| message.events[0] != lost(taken as u64 - 1, 100_000))
+        }) {}
+        assert!(mailbox.post(vec![lost(1, 10)]), "there is room again for one that has read");
     }
 }

@@ -36,9 +36,12 @@ impl Front {
 
     /// The present service time: on a node that does not lead, that of the last batch.
     fn service_time(&self) -> Millis {
-        let leads = self.consensus.leader().borrow().is_some_and(|leader| leader.is_me);
+        let leader = *self.consensus.leader().borrow();
         let applied = self.hall.now();
-        if leads { self.clock.now(applied) } else { applied }
+        match leader {
+            Some(leader) if leader.is_me => self.clock.now(leader.term, applied),
+            _ => applied,
+        }
     }
 
     pub(super) async fn observe_here(

@@ -1,21 +1,21 @@
 //! The stream of a client: commands in, answers and notices out.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use conclave_service::{Act, Command, RequestId, SessionId};
+use conclave_service::{Act, Command, Life, RequestId, SessionId, limits};
 use conclave_wire::v1;
 use conclave_wire::v1::failed::Code;
 use prost::Message as _;
-use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use crate::front::hall::{Guest, Hall, Mailbox};
-use crate::front::words;
+use crate::front::queue::{Closed, Queue};
+use crate::front::words::{self, Asked};
 
-/// The largest command that is taken; every allowed one fits by far.
-const LARGEST_COMMAND: usize = 128 * 1024;
+/// What a command without any texts takes.
+const SMALL: usize = 32;
 
 /// Sessions for which one connection may speak, those that are over included: more than there can be at one time.
 const SEATS: usize = 100_000;
@@ -23,24 +23,24 @@ const SEATS: usize = 100_000;
 /// Reads what one client says.
 pub struct Reader {
     hall: Arc<Hall>,
-    queue: mpsc::Sender<Command>,
+    queue: Queue,
     guest: Guest,
-    /// The sessions that speak through this connection, as far as the hall has been told.
-    seated: BTreeSet<SessionId>,
+    /// The sessions that speak through this connection, and in which life, as far as the hall has been told.
+    seated: BTreeMap<SessionId, Life>,
 }
 
 impl Reader {
     /// Lets a client in; the stream is what it is told, beginning with who answers.
     pub fn enter(
         hall: Arc<Hall>,
-        queue: mpsc::Sender<Command>,
+        queue: Queue,
         welcome: v1::Welcome,
     ) -> (Self, impl Stream<Item = Result<v1::ToClient, Status>> + use<>) {
         let (mailbox, read) = Mailbox::new();
         // It is new: there is room in it.
-        mailbox.post(v1::ToClient { events: Vec::new(), welcome: Some(welcome) });
+        mailbox.welcome(welcome);
         let guest = hall.enter(mailbox);
-        (Self { hall, queue, guest, seated: BTreeSet::new() }, read)
+        (Self { hall, queue, guest, seated: BTreeMap::new() }, read)
     }
 
     /// Reads until the client leaves.
@@ -61,37 +61,33 @@ impl Reader {
                 }
             }
         }
-        for session in self.hall.leave(self.guest) {
+        for (session, life) in self.hall.leave(self.guest) {
             let request = RequestId(0);
-            let command = Command { session, request, acked: request, act: Act::Disconnected };
-            if self.queue.send(command).await.is_err() {
+            let (acked, settled, act) = (request, Vec::new(), Act::Disconnected);
+            let command = Command { session, life, request, acked, settled, act };
+            if self.queue.push(command, SMALL).await.is_err() {
                 break;
             }
         }
     }
 
-    async fn take(&mut self, message: v1::ToServer) -> Result<(), mpsc::error::SendError<Command>> {
+    async fn take(&mut self, message: v1::ToServer) -> Result<(), Closed> {
         for said in message.commands {
-            let (session, request) = (said.session, said.request);
-            if said.encoded_len() > LARGEST_COMMAND {
-                self.refuse(
-                    session,
-                    request,
-                    Code::Limit,
-                    format!("a command has at most {LARGEST_COMMAND} bytes"),
-                );
-                continue;
-            }
+            let (asked, bytes) = (Asked::from(&said), said.encoded_len());
             match words::command(said) {
-                Ok(command) if self.seated.len() >= SEATS && !self.seated.contains(&command.session) => {
+                Ok(command) if self.seated.len() >= SEATS && !self.seated.contains_key(&command.session) => {
                     let text = format!("one connection speaks for {SEATS} sessions at most");
-                    self.refuse(session, request, Code::Limit, text);
+                    self.refuse(asked, Code::Limit, text);
                 }
-                Ok(command) => {
-                    self.seat(&command);
-                    self.queue.send(command).await?;
-                }
-                Err(nonsense) => self.refuse(session, request, Code::Invalid, nonsense.to_string()),
+                // What is too large, or can never be granted, must not reach the log.
+                Ok(command) => match limits::check(&command.act) {
+                    Ok(()) => {
+                        self.seat(&command);
+                        self.queue.push(command, bytes).await?;
+                    }
+                    Err(failure) => self.refuse(asked, Code::Invalid, failure.to_string()),
+                },
+                Err(nonsense) => self.refuse(asked, Code::Invalid, nonsense.to_string()),
             }
         }
         Ok(())
@@ -102,8 +98,9 @@ impl Reader {
             Act::Open { ends_with_connection, .. } => Some(*ends_with_connection),
             _ => None,
         };
-        if self.seated.insert(command.session) || ends_with_connection.is_some() {
-            self.hall.seat(command.session, self.guest, ends_with_connection);
+        let is_new = self.seated.insert(command.session, command.life) != Some(command.life);
+        if is_new || ends_with_connection.is_some() {
+            self.hall.seat(command.session, command.life, self.guest, ends_with_connection);
         }
         if matches!(command.act, Act::Close) {
             // Its last answer takes it out of the hall, too.
@@ -111,7 +108,7 @@ impl Reader {
         }
     }
 
-    fn refuse(&self, session: u64, request: u64, code: Code, text: String) {
-        self.hall.tell(self.guest, vec![words::refusal(session, request, code, text)]);
+    fn refuse(&self, asked: Asked, code: Code, text: String) {
+        self.hall.tell(self.guest, words::refusal(asked, code, text));
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use conclave_service::{
-    Acquire, Act, Command, Failure, Held, HolderView, Leader, Mode, Name, Notice, Owner, PastView, Patience,
-    Purpose, Reply, RequestId, SessionId, SessionView, Standing, Step, Summary, Token, Told, Wait,
-    WaiterView, Want,
+    Acquire, Act, Command, Failure, Held, HolderView, Leader, Life, Message, Mode, Name, Notice, Owner,
+    PastView, Patience, Purpose, Reply, RequestId, SessionId, SessionView, Standing, Step, Summary, Token,
+    Told, Wait, WaiterView, Want,
 };
 use conclave_wire::{PROTOCOL, protocol_mismatch, v1};
 
@@ -24,6 +24,9 @@ pub enum Nonsense {
     /// The client speaks another version of the protocol.
     #[error("{}", protocol_mismatch(*.0, PROTOCOL).unwrap_or_default())]
     Protocol(u32),
+    /// What is settled is below what is acknowledged.
+    #[error("a settled request is one below 'acked'")]
+    Settled,
 }
 
 /// The command that was meant.
@@ -39,10 +42,16 @@ pub fn command(command: v1::Command) -> Result<Command, Nonsense> {
     {
         return Err(Nonsense::Protocol(open.protocol));
     }
+    let settled = command.settled.iter().map(|below| match command.acked.checked_sub(*below) {
+        Some(request) if *below > 0 => Ok(RequestId(request)),
+        _ => Err(Nonsense::Settled),
+    });
     Ok(Command {
         session: SessionId(command.session),
+        life: Life(command.life),
         request: RequestId(command.request),
         acked: RequestId(command.acked),
+        settled: settled.collect::<Result<_, _>>()?,
         act: act(command.act.ok_or(Nonsense::Act)?),
     })
 }
@@ -54,7 +63,7 @@ fn act(act: v1::command::Act) -> Act {
             ttl_ms: open.ttl_ms,
             owner: owner(open.owner.unwrap_or_default()),
             ends_with_connection: open.ends_with_connection,
-            life: open.life,
+            reopens: open.reopens,
         },
         Wire::Renew(_) => Act::Renew,
         Wire::Close(_) => Act::Close,
@@ -127,10 +136,12 @@ fn owner(owner: v1::Owner) -> Owner {
 }
 
 /// What a session is told, for the wire.
-pub fn event(to: SessionId, told: Told) -> v1::Event {
+pub fn event(message: Message) -> v1::Event {
     use v1::event::Told as Wire;
-    let told = match told {
-        Told::Reply(request, told) => Wire::Reply(v1::Reply { request: request.0, reply: Some(reply(told)) }),
+    let told = match message.told {
+        Told::Reply { request, reply: told, renewed, waited } => {
+            Wire::Reply(v1::Reply { request: request.0, reply: Some(reply(told)), renewed, waited })
+        }
         Told::Notice(Notice::Contended { token, name }) => {
             Wire::Contended(v1::Contended { token: token.0, name: name.to_string() })
         }
@@ -139,21 +150,37 @@ pub fn event(to: SessionId, told: Told) -> v1::Event {
         }
         Told::Notice(Notice::Ended { why }) => Wire::Ended(v1::Ended { why: why.to_string() }),
     };
-    v1::Event { session: to.0, told: Some(told) }
+    v1::Event { session: message.to.0, life: message.life.0, told: Some(told) }
 }
 
-/// An answer that the server gives by itself.
-pub fn refusal(session: u64, request: u64, code: v1::failed::Code, text: String) -> v1::Event {
+/// Which request of whom.
+#[derive(Clone, Copy)]
+pub struct Asked {
+    pub session: u64,
+    pub life: u64,
+    pub request: u64,
+}
+
+impl From<&v1::Command> for Asked {
+    fn from(command: &v1::Command) -> Self {
+        Self { session: command.session, life: command.life, request: command.request }
+    }
+}
+
+/// An answer that the server gives by itself: the service has not seen the request, so no session is renewed.
+pub fn refusal(asked: Asked, code: v1::failed::Code, text: String) -> v1::Event {
+    let Asked { session, life, request } = asked;
     let failed = v1::Failed { code: code.into(), text, cycle: Vec::new() };
-    let reply = v1::Reply { request, reply: Some(v1::reply::Reply::Failed(failed)) };
-    v1::Event { session, told: Some(v1::event::Told::Reply(reply)) }
+    let reply = Some(v1::reply::Reply::Failed(failed));
+    let reply = v1::Reply { request, reply, renewed: false, waited: false };
+    v1::Event { session, life, told: Some(v1::event::Told::Reply(reply)) }
 }
 
 fn reply(reply: Reply) -> v1::reply::Reply {
     use v1::reply::Reply as Wire;
     match reply {
         Reply::Opened { resumed, held } => {
-            Wire::Opened(v1::Opened { resumed, held: held.iter().map(self::held).collect() })
+            Wire::Opened(v1::Opened { resumed, held: held.iter().map(|token| token.0).collect() })
         }
         Reply::Done => Wire::Done(v1::Done {}),
         Reply::Queued { ahead } => Wire::Queued(v1::Queued { ahead }),

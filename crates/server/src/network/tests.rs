@@ -68,3 +68,23 @@ async fn news_that_nobody_else_brings_are_brought() {
     assert_eq!((news.entries.len(), news.leader_commit), (0, Some(id(2))));
     assert_eq!(began.elapsed(), NEWS_CAN_WAIT);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_with_much_in_it_may_take_longer() {
+    let limit = Duration::from_millis(400);
+    for (bytes, allowed) in [(100, 400), (1 << 20, 1400), (2 << 20, 2400)] {
+        let flight = Flight::default();
+        let began = Instant::now();
+        flight.sent(bytes);
+        flight.sent(100);
+        flight.overdue(limit).await;
+        assert_eq!(began.elapsed().as_millis(), allowed, "{bytes} bytes");
+        flight.landed();
+        flight.overdue(limit).await;
+        assert_eq!(began.elapsed().as_millis(), allowed, "what was sent behind them had to wait");
+    }
+    let flight = Flight::default();
+    flight.sent(100);
+    flight.landed();
+    assert!(timeout(limit * 10, flight.overdue(limit)).await.is_err(), "what was answered is not overdue");
+}

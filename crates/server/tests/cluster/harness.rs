@@ -267,7 +267,7 @@ impl Cluster {
     /// Proposes one more batch to a leader and waits until it is decided.
     pub async fn propose(&mut self, leader: Leader) -> Result<u64, Refused> {
         self.now += 1;
-        let batch = Batch { now: self.now, commands: Vec::new() };
+        let batch = Batch { now: self.now, ..Batch::default() };
         let bytes = postcard::to_stdvec(&batch).unwrap().into();
         self.consensus(leader.id).propose(leader.term, bytes).await?.await
     }

@@ -71,6 +71,9 @@ async fn a_node_that_lost_its_disk_takes_part_again_when_it_has_caught_up() {
     cluster.revive(victim).await;
     cluster.caught_up(victim).await;
     cluster.all_settled().await;
+    let next = cluster.leader().await;
+    assert!(next.term > leader.term, "it follows only who was elected since");
+    let leader = next;
 
     // Now it counts: with the third node gone, nothing is decided without it.
     let third = (1..=3).find(|&id| id != leader.id && id != victim).unwrap();

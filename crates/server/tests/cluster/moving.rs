@@ -87,7 +87,7 @@ async fn one_node_on_a_real_disk_remembers_everything() {
         assert_eq!(consensus.state().look(conclave_service::State::now), due);
         for _ in 0..50 {
             due += 1;
-            let batch = conclave_service::Batch { now: due, commands: Vec::new() };
+            let batch = conclave_service::Batch { now: due, ..conclave_service::Batch::default() };
             let bytes = postcard::to_stdvec(&batch).unwrap();
             consensus.propose(term, bytes.into()).await.unwrap().await.unwrap();
         }

@@ -72,6 +72,7 @@ pub struct Troubles {
     dice: Dice,
     next: Duration,
     active: Vec<(Duration, Trouble)>,
+    nodes: u64,
     clients: usize,
     /// Clients that may vanish.
     mortal: Vec<usize>,
@@ -79,10 +80,10 @@ pub struct Troubles {
 }
 
 impl Troubles {
-    pub fn new(seed: u64, clients: usize, from: Duration) -> Self {
+    pub fn new(seed: u64, nodes: u64, clients: usize, from: Duration) -> Self {
         let mut dice = Dice::new(seed, 2);
         let mortal = (0..clients).skip(2).filter(|_| dice.chance(40)).collect();
-        Self { dice, next: from, active: Vec::new(), clients, mortal, tally: Tally::default() }
+        Self { dice, next: from, active: Vec::new(), nodes, clients, mortal, tally: Tally::default() }
     }
 
     /// Ends what is over and begins what is due.
@@ -128,9 +129,18 @@ impl Troubles {
 
     fn draw(&mut self, stage: &Stage) -> Trouble {
         let node = self.node(stage);
-        let other = 1 + (node + self.dice.within(0..=1)) % 3;
+        let other = if self.nodes == 1 {
+            node
+        } else {
+            1 + (node + self.dice.within(0..=self.nodes - 2)) % self.nodes
+        };
         let client = self.dice.within(0..=self.clients as u64 - 1) as usize;
+        // Where more disks can be lost, more are.
+        let robberies = if self.nodes > 3 { 87..=94 } else { 93..=94 };
         match self.dice.within(0..=99) {
+            lot if robberies.contains(&lot) && self.may_be_robbed(stage, node) => Trouble::Robbed(node),
+            // With nobody else there is nobody to be cut off from.
+            30..=57 | 71..=80 if self.nodes == 1 => Trouble::PowerCut(node),
             0..=10 => Trouble::Kill(node),
             11..=14 => Trouble::Leave(node),
             15..=22 => Trouble::PowerCut(node),
@@ -146,15 +156,19 @@ impl Troubles {
             84..=86 => Trouble::SyncsFail(node),
             87..=88 => Trouble::Full(node),
             89..=92 => Trouble::SyncsSlow(node, self.dice.within(5..=100)),
-            // What only two nodes together have must not be lost with both.
-            93..=94 if stage.nodes().iter().all(|node| !node.is_robbed.get()) => Trouble::Robbed(node),
             _ => self.mortal.pop().map_or(Trouble::Kill(node), Trouble::Vanish),
         }
     }
 
+    /// What only a majority has together must not be lost with it: fewer than half are without their disks at one time.
+    fn may_be_robbed(&self, stage: &Stage, node: u64) -> bool {
+        let robbed = stage.nodes().iter().filter(|other| other.is_robbed.get() || other.id == node).count();
+        2 * robbed < stage.nodes().len()
+    }
+
     /// A node to be in trouble: the leader more often than not.
     fn node(&mut self, stage: &Stage) -> u64 {
-        let any = self.dice.within(1..=3);
+        let any = self.dice.within(1..=self.nodes);
         stage.leader().filter(|_| self.dice.chance(60)).unwrap_or(any)
     }
 
@@ -165,11 +179,15 @@ impl Troubles {
             Trouble::Kill(node) => self.crash(sim, stage.node(node), MemoryDisk::restart),
             Trouble::Leave(node) => stage.node(node).leave.notify_one(),
             Trouble::PowerCut(node) => self.cut_power(sim, stage, node),
-            Trouble::Blackout => (1..=3).for_each(|node| self.cut_power(sim, stage, node)),
+            Trouble::Blackout => (1..=self.nodes).for_each(|node| self.cut_power(sim, stage, node)),
             Trouble::Cut(one, other) => sim.partition(host(one), host(other)),
             Trouble::OneWay(from, to) => sim.partition_oneway(host(from), host(to)),
-            Trouble::Alone(node) => others(node).for_each(|other| sim.partition(host(node), host(other))),
-            Trouble::Lonely(client) => (1..=3).for_each(|node| sim.partition(guest(client), host(node))),
+            Trouble::Alone(node) => {
+                self.others(node).for_each(|other| sim.partition(host(node), host(other)))
+            }
+            Trouble::Lonely(client) => {
+                (1..=self.nodes).for_each(|node| sim.partition(guest(client), host(node)))
+            }
             Trouble::Unreached(client, node) => sim.partition_oneway(guest(client), host(node)),
             Trouble::Held(one, other) => sim.hold(host(one), host(other)),
             Trouble::Slow(one, other, millis) => {
@@ -203,8 +221,8 @@ impl Troubles {
             Trouble::Cut(one, other) | Trouble::OneWay(one, other) | Trouble::Held(one, other) => {
                 mend(host(one), host(other));
             }
-            Trouble::Alone(node) => others(node).for_each(|other| mend(host(node), host(other))),
-            Trouble::Lonely(client) => (1..=3).for_each(|node| mend(guest(client), host(node))),
+            Trouble::Alone(node) => self.others(node).for_each(|other| mend(host(node), host(other))),
+            Trouble::Lonely(client) => (1..=self.nodes).for_each(|node| mend(guest(client), host(node))),
             Trouble::Unreached(client, node) => mend(guest(client), host(node)),
             Trouble::Slow(one, other, _) => {
                 sim.set_link_latency(host(one), host(other), Duration::from_millis(1));
@@ -249,7 +267,7 @@ impl Troubles {
                     if let Trouble::Alone(id) = trouble
                         && *id == node.id
                     {
-                        others(*id).for_each(|other| sim.partition(host(*id), host(other)));
+                        self.others(*id).for_each(|other| sim.partition(host(*id), host(other)));
                     }
                 }
                 node.is_up.set(true);
@@ -288,6 +306,10 @@ impl Troubles {
         *node.disk.borrow_mut() = disk;
     }
 
+    fn others(&self, node: u64) -> impl Iterator<Item = u64> + use<> {
+        (1..=self.nodes).filter(move |id| *id != node)
+    }
+
     fn count(&mut self, trouble: Trouble) {
         let tally = &mut self.tally;
         let counter = match trouble {
@@ -313,8 +335,4 @@ fn host(node: u64) -> String {
 /// The host of a client.
 pub fn guest(client: usize) -> String {
     format!("client{client}")
-}
-
-fn others(node: u64) -> impl Iterator<Item = u64> {
-    (1..=3).filter(move |id| *id != node)
 }

@@ -30,6 +30,8 @@ use crate::world::World;
 
 /// Which world this process is.
 pub const SEED: &str = "CONCLAVE_WORLD_SEED";
+/// How many nodes it has, 3 unless told otherwise.
+pub const NODES: &str = "CONCLAVE_WORLD_NODES";
 /// Which broken twin runs in it.
 pub const MUTANT: &str = "CONCLAVE_WORLD_MUTANT";
 /// Whether to print the whole history.
@@ -40,7 +42,13 @@ const AROUND: u64 = 1_500_000;
 fn main() -> ExitCode {
     match std::env::var(SEED).map(|seed| seed.parse()) {
         Err(_) => trials::run(),
-        Ok(Ok(seed)) => one_world(seed),
+        Ok(Ok(seed)) => match std::env::var(NODES).map_or(Ok(3), |nodes| nodes.parse()) {
+            Ok(nodes @ 1..) => one_world(seed, nodes),
+            _ => {
+                eprintln!("{NODES} is a number from 1");
+                ExitCode::from(2)
+            }
+        },
         Ok(Err(_)) => {
             eprintln!("{SEED} is a number");
             ExitCode::from(2)
@@ -48,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn one_world(seed: u64) -> ExitCode {
+fn one_world(seed: u64, nodes: u64) -> ExitCode {
     let twin = match std::env::var(MUTANT).ok().map(|name| Twin::named(&name)) {
         Some(None) => {
             eprintln!("{MUTANT} is one of {:?}", Twin::ALL.iter().map(|(name, _)| name).collect::<Vec<_>>());
@@ -66,7 +74,7 @@ fn one_world(seed: u64) -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .try_init();
-    let (verdict, stage, found) = World::new(seed, twin).run();
+    let (verdict, stage, found) = World::new(seed, nodes, twin).run();
     drop(clocks);
     if std::env::var(TRACE).is_ok() {
         stage.history.borrow().lines.iter().for_each(|line| eprintln!("{line}"));
@@ -76,7 +84,7 @@ fn one_world(seed: u64) -> ExitCode {
     if found.is_empty() {
         return ExitCode::SUCCESS;
     }
-    eprintln!("run it again: {SEED}={seed} cargo test -p conclave-server --test world");
+    eprintln!("run it again: {SEED}={seed} {NODES}={nodes} cargo test -p conclave-server --test world");
     ExitCode::FAILURE
 }
 

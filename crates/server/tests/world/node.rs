@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_server::Clock;
 use conclave_server::consensus::{Compaction, Timing};
 use conclave_server::disk::MemoryDisk;
 use conclave_server::server::{Options, Server};
+use conclave_server::{Clock, Wall};
 
 use crate::net::Simulated;
 
@@ -34,12 +34,33 @@ impl Clock for Drifting {
     }
 }
 
+/// A day like any other.
+const DAY: Duration = Duration::from_secs(1_800_000_000);
+
+/// A time of day that is wrong, and is set to another wrong one at some time.
+#[derive(Clone, Copy, Debug)]
+pub struct WrongWall {
+    /// How far after the beginning of that day the world begins.
+    pub before: Duration,
+    /// The same once it is set.
+    pub after: Duration,
+    pub set_at: Duration,
+}
+
+impl Wall for WrongWall {
+    fn since_1970(&self) -> Duration {
+        let now = turmoil::sim_elapsed().unwrap_or_default();
+        DAY + now + if now < self.set_at { self.before } else { self.after }
+    }
+}
+
 /// A node, through its lives.
 pub struct Node {
     pub id: u64,
     pub name: String,
     pub disk: RefCell<MemoryDisk>,
     pub clock: Drifting,
+    pub wall: WrongWall,
     pub compaction: Compaction,
     /// The server that runs now.
     pub server: RefCell<Option<Rc<Server>>>,
@@ -60,12 +81,13 @@ pub fn members(count: u64) -> BTreeMap<u64, String> {
 }
 
 impl Node {
-    pub fn new(id: u64, clock: Drifting, compaction: Compaction) -> Rc<Self> {
+    pub fn new(id: u64, clock: Drifting, wall: WrongWall, compaction: Compaction) -> Rc<Self> {
         Rc::new(Self {
             id,
             name: format!("node{id}"),
             disk: RefCell::default(),
             clock,
+            wall,
             compaction,
             server: RefCell::default(),
             stopped: RefCell::default(),
@@ -87,6 +109,7 @@ impl Node {
             timing: Timing::default(),
             compaction: self.compaction,
             clock: Box::new(self.clock),
+            wall: Box::new(self.wall),
         };
         let why = match Server::start(options).await {
             Err(error) => format!("it does not start: {error}"),

@@ -9,10 +9,12 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::checks;
 use crate::mutants::Twin;
 use crate::world::{NODES_GO_ON, PROGRESS, Verdict};
-use crate::{MUTANT, SEED};
+use crate::{MUTANT, NODES, SEED};
 
-/// Worlds of the ordinary suite.
-const SEEDS: u64 = 12;
+/// Worlds of the ordinary suite: seeds, and how many nodes each has.
+const WORLDS: &[(std::ops::RangeInclusive<u64>, u64)] = &[(1..=8, 3), (8..=9, 1), (9..=9, 5), (12..=12, 7)];
+/// Nodes of a world where nothing else is said.
+const USUAL: u64 = 3;
 /// Worlds of a soak run, if not told otherwise.
 const SOAK: u64 = 500;
 /// Worlds in which a broken twin must be caught.
@@ -29,8 +31,11 @@ pub fn run() -> ExitCode {
             Ok(())
         }));
     }
-    for seed in 1..=SEEDS {
-        trials.push(Trial::test(format!("world::seed_{seed:02}"), move || is_good(seed)));
+    for (seeds, nodes) in WORLDS {
+        for seed in seeds.clone() {
+            let name = format!("world::seed_{seed:02}_with_{nodes}");
+            trials.push(Trial::test(name, move || is_good(seed, *nodes)));
+        }
     }
     trials.push(Trial::test("one_seed_twice_in_two_processes_gives_the_same_history", || same_twice(5)));
     for (name, _) in Twin::ALL {
@@ -48,9 +53,14 @@ struct Said {
     explained: String,
 }
 
-fn world(seed: u64, mutant: Option<&str>) -> Result<Said, Failed> {
+fn world(seed: u64, nodes: u64, mutant: Option<&str>) -> Result<Said, Failed> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.env(SEED, seed.to_string()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env(SEED, seed.to_string())
+        .env(NODES, nodes.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     match mutant {
         Some(mutant) => command.env(MUTANT, mutant),
         None => command.env_remove(MUTANT),
@@ -93,13 +103,13 @@ fn wait(child: &mut Child) -> Result<bool, Failed> {
     Ok(false)
 }
 
-fn is_good(seed: u64) -> Result<(), Failed> {
-    let said = world(seed, None)?;
+fn is_good(seed: u64, nodes: u64) -> Result<(), Failed> {
+    let said = world(seed, nodes, None)?;
     if said.verdict.violations.is_empty() { Ok(()) } else { Err(said.explained.into()) }
 }
 
 fn same_twice(seed: u64) -> Result<(), Failed> {
-    let (one, two) = (world(seed, None)?.verdict, world(seed, None)?.verdict);
+    let (one, two) = (world(seed, USUAL, None)?.verdict, world(seed, USUAL, None)?.verdict);
     if one.digest == two.digest && one.requests > 0 {
         return Ok(());
     }
@@ -109,7 +119,7 @@ fn same_twice(seed: u64) -> Result<(), Failed> {
 /// A broken twin is caught in one of some worlds, by a check and not by accident.
 fn is_caught(mutant: &str) -> Result<(), Failed> {
     for seed in 1..=WORLDS_PER_MUTANT {
-        let said = world(seed, Some(mutant))?;
+        let said = world(seed, USUAL, Some(mutant))?;
         // That it comes to a stop is not enough.
         let wrong =
             said.verdict.violations.iter().find(|(check, _)| check != PROGRESS && check != NODES_GO_ON);
@@ -121,22 +131,30 @@ fn is_caught(mutant: &str) -> Result<(), Failed> {
     Err(format!("{mutant} is not caught in {WORLDS_PER_MUTANT} worlds").into())
 }
 
+/// Many worlds: 500 with three nodes, or `CONCLAVE_SEEDS=1..100` (both included) with `CONCLAVE_NODES=5`.
 fn soak() -> Result<(), Failed> {
-    let count = std::env::var("CONCLAVE_SOAK_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SOAK);
+    let nodes = std::env::var("CONCLAVE_NODES").map_or(Ok(USUAL), |text| text.parse())?;
+    let (first, last) = match std::env::var("CONCLAVE_SEEDS") {
+        Err(_) => (1, SOAK),
+        Ok(text) => {
+            let (first, last) = text.split_once("..").ok_or("CONCLAVE_SEEDS is a range like 1..100")?;
+            (first.parse()?, last.parse()?)
+        }
+    };
     let mut bad = Vec::new();
     let mut sum = Sum::default();
-    for seed in 1..=count {
-        let said = world(seed, None)?;
+    for seed in first..=last {
+        let said = world(seed, nodes, None)?;
         sum.add(&said.verdict);
         if !said.verdict.violations.is_empty() {
             eprintln!("{}", said.explained);
             bad.push(seed);
         }
         if seed % 10 == 0 {
-            eprintln!("{seed} of {count} worlds: {sum:?}, wrong: {bad:?}");
+            eprintln!("worlds {first} to {seed} of {last} with {nodes} nodes: {sum:?}, wrong: {bad:?}");
         }
     }
-    eprintln!("{count} worlds: {sum:?}, wrong: {bad:?}");
+    eprintln!("worlds {first} to {last} with {nodes} nodes: {sum:?}, wrong: {bad:?}");
     if bad.is_empty() { Ok(()) } else { Err(format!("worlds {bad:?} went wrong").into()) }
 }
 

@@ -16,11 +16,11 @@ use crate::dice::Dice;
 use crate::faults::{Tally, Troubles, guest};
 use crate::history::{End, Micros, Outcome};
 use crate::mutants::Twin;
-use crate::node::{Drifting, Node, members};
+use crate::node::{Drifting, Node, WrongWall, members};
 use crate::stage::{Act, Stage};
 
 const TICK: Duration = Duration::from_millis(1);
-const NODES: u64 = 3;
+const HOURS: Duration = Duration::from_secs(3600);
 /// How long nothing goes wrong at first, so that there is a leader.
 const CALM: Duration = Duration::from_millis(1500);
 /// How long clients may take to finish once nothing goes wrong any more.
@@ -64,8 +64,9 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
-    pub fn new(seed: u64, twin: Option<Twin>) -> Self {
+    pub fn new(seed: u64, count: u64, twin: Option<Twin>) -> Self {
         let mut dice = Dice::new(seed, 1);
+        let mut walls = Dice::new(seed, 3);
         let mut sim = Builder::new()
             .tick_duration(TICK)
             .min_message_latency(Duration::from_micros(500))
@@ -78,22 +79,23 @@ impl World<'_> {
         let clients = dice.within(4..=6) as usize;
         // How far apart the clocks began: a little, or by anything.
         let apart = *dice.pick(&[2_000, 1_000_000]);
-        let nodes: Vec<Rc<Node>> =
-            (1..=NODES).map(|id| Node::new(id, clock(&mut dice, apart), compaction(&mut dice))).collect();
+        let nodes: Vec<Rc<Node>> = (1..=count)
+            .map(|id| Node::new(id, clock(&mut dice, apart), wall(&mut walls), compaction(&mut dice)))
+            .collect();
         let stage = Stage::new(nodes, clients);
         for node in stage.nodes() {
             if twin == Some(Twin::AcknowledgesBeforeSync) {
                 node.disk.borrow().fault(|faults| faults.sync_lag = LAG);
             }
             let node = Rc::clone(node);
-            sim.host(node.name.clone(), move || Rc::clone(&node).live(members(NODES)));
+            sim.host(node.name.clone(), move || Rc::clone(&node).live(members(count)));
         }
         for index in 0..clients {
             let (kind, stage) = (kind(index, &mut dice), Rc::clone(&stage));
-            sim.host(guest(index), move || enter(index, kind, Rc::clone(&stage), seed));
+            sim.host(guest(index), move || enter(index, kind, Rc::clone(&stage), seed, count));
         }
         let span = dice.millis(5_000..=14_000);
-        let troubles = Troubles::new(seed, clients, CALM);
+        let troubles = Troubles::new(seed, count, clients, CALM);
         Self { seed, sim, stage, troubles, span, found: Vec::new(), terms: Vec::new() }
     }
 
@@ -200,6 +202,18 @@ fn clock(dice: &mut Dice, apart: u64) -> Drifting {
     Drifting { zero: dice.millis(0..=apart), rate: dice.within(995_000..=1_005_000) }
 }
 
+/// A time of day that is right, hours behind or ahead, or that is set back or forward while the world runs.
+fn wall(dice: &mut Dice) -> WrongWall {
+    let hours = |dice: &mut Dice| dice.millis(0..=48 * 3600 * 1000);
+    let (before, after) = match dice.within(0..=3) {
+        0 => (HOURS * 48, HOURS * 48),
+        1 => (hours(dice), HOURS * 48),
+        2 => (HOURS * 48 + hours(dice), hours(dice)),
+        _ => (hours(dice), hours(dice)),
+    };
+    WrongWall { before, after, set_at: dice.millis(0..=14_000) }
+}
+
 /// Small enough that snapshots are made and sent within seconds.
 fn compaction(dice: &mut Dice) -> Compaction {
     let entries = *dice.pick(&[40, 200, 1000]);
@@ -215,7 +229,7 @@ fn kind(index: usize, dice: &mut Dice) -> Kind {
     }
 }
 
-async fn enter(index: usize, kind: Kind, stage: Rc<Stage>, seed: u64) -> turmoil::Result {
-    let endpoints: Vec<String> = members(NODES).into_values().collect();
+async fn enter(index: usize, kind: Kind, stage: Rc<Stage>, seed: u64, nodes: u64) -> turmoil::Result {
+    let endpoints: Vec<String> = members(nodes).into_values().collect();
     Actor::new(index, kind, stage, seed, endpoints)?.run().await
 }

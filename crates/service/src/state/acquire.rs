@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::fault::Fault;
 use super::grant::{Ending, Waiting};
 use super::names::{Arrival, NameKey, Rank};
+use super::session::Session;
 use super::turn::Turn;
 use crate::command::{Acquire, Mode, Name, Patience, Purpose, RequestId, SessionId, Token};
 use crate::limits::{
@@ -19,7 +20,7 @@ impl Turn<'_> {
         if ask.reentrant
             && let Some(token) = self.covering_grant(id, ask)
         {
-            return self.grant_again(token);
+            return self.grant_again(id, token);
         }
         self.check_room_to_hold(id)?;
         let wants: Box<[(NameKey, Mode)]> =
@@ -61,13 +62,17 @@ impl Turn<'_> {
             })
     }
 
-    fn grant_again(&mut self, token: Token) -> Result<Reply, Failure> {
+    fn grant_again(&mut self, id: SessionId, token: Token) -> Result<Reply, Failure> {
+        self.check_room_to_hold(id)?;
         let Some(grant) = self.state.grants.get_mut(&token) else { return Err(Failure::NotHeld(token)) };
         let Some(depth) = grant.depth.checked_add(1) else {
             return Err(limit(format!("{} times held already", grant.depth)));
         };
         grant.depth = depth;
         self.touched.extend(grant.names.iter().copied());
+        if let Some(session) = self.state.sessions.get_mut(&id) {
+            session.depth += 1;
+        }
         Ok(Reply::Granted { token, depth })
     }
 
@@ -169,7 +174,7 @@ impl Turn<'_> {
             return Err(limit(format!("{MAX_GRANTS} grants are held already")));
         }
         match self.state.sessions.get(&id) {
-            Some(session) if session.held.len() >= MAX_GRANTS_PER_SESSION => {
+            Some(session) if session.depth >= MAX_GRANTS_PER_SESSION => {
                 Err(limit(format!("a session holds {MAX_GRANTS_PER_SESSION} grants at most")))
             }
             _ => Ok(()),
@@ -180,8 +185,8 @@ impl Turn<'_> {
         if self.state.waits.len() >= MAX_WAITS {
             return Err(limit(format!("{MAX_WAITS} requests wait already")));
         }
-        let waits = self.state.sessions.get(&asked.session).map_or(0, |session| session.waits.len());
-        if waits >= MAX_WAITS_PER_SESSION {
+        let unsettled = self.state.sessions.get(&asked.session).map_or(0, Session::unsettled);
+        if unsettled >= MAX_WAITS_PER_SESSION {
             return Err(limit(format!("{MAX_WAITS_PER_SESSION} requests of a session wait at most")));
         }
         for (key, _) in &asked.wants {
@@ -318,7 +323,7 @@ impl Turn<'_> {
         if let Some(wait) = self.withdraw(candidate) {
             let request = wait.request;
             let token = self.grant(wait);
-            self.answer(to, request, Reply::Granted { token, depth: 1 });
+            self.answer_late(to, request, Reply::Granted { token, depth: 1 });
         }
         Ok(Reply::Done)
     }

@@ -14,8 +14,18 @@ pub enum Fault {
     Overtake,
     /// It lets a wait close a cycle.
     CloseCycles,
+    /// It takes the floor of a batch for the last token, also where that is greater.
+    LowerTokens,
     /// It keeps requests of sessions that ended in the queues.
     KeepGhosts,
+    /// It remembers every reply behind a request that waits.
+    RememberBehindWaits,
+    /// It remembers replies to requests that waited although the client has them.
+    KeepSettled,
+    /// It refuses a release when it remembers too much.
+    RefuseReleases,
+    /// It opens a new session for a client that lost the one it had.
+    ReviveSessions,
 }
 
 #[cfg(feature = "faults")]

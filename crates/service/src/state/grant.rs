@@ -107,6 +107,7 @@ impl Turn<'_> {
         }
         if let Some(session) = self.state.sessions.get_mut(&asked.session) {
             session.held.insert((asked.strand, token));
+            session.depth += 1;
         }
         let grant = Grant {
             session: asked.session,
@@ -150,7 +151,8 @@ impl Turn<'_> {
 
     fn next_token(&mut self) -> Token {
         self.state.granted += 1;
-        Token(self.state.granted)
+        self.state.last_token += 1;
+        Token(self.state.last_token)
     }
 
     /// Ends a grant at whatever depth. Those who waited for it are looked at when the turn settles.
@@ -172,6 +174,7 @@ impl Turn<'_> {
         }
         if let Some(session) = self.state.sessions.get_mut(&grant.session) {
             session.held.remove(&(grant.strand, token));
+            session.depth -= grant.depth as usize;
         }
     }
 
@@ -251,7 +254,7 @@ impl Turn<'_> {
             (Some(token), Some((key, mode))) => self.strengthen(token, *key, *mode),
             _ => Reply::Granted { token: self.grant(wait), depth: 1 },
         };
-        self.answer(session, request, reply);
+        self.answer_late(session, request, reply);
         wants
     }
 
@@ -290,7 +293,7 @@ impl Turn<'_> {
     /// Ends a wait without a grant.
     pub fn fail_wait(&mut self, arrival: Arrival, failure: Failure) {
         if let Some(wait) = self.withdraw(arrival) {
-            self.answer(wait.session, wait.request, Reply::Failed(failure));
+            self.answer_late(wait.session, wait.request, Reply::Failed(failure));
         }
     }
 

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::State;
 use super::grant::Waiting;
 use super::names::{Arrival, Entry, NameKey, permits_of};
-use crate::command::{Mode, Token};
-use crate::limits::{MAX_HISTORY, MAX_IDLE_NAMES};
+use crate::command::{Mode, RequestId, Token};
+use crate::limits::{
+    MAX_GRANTS_PER_SESSION, MAX_HISTORY, MAX_IDLE_NAMES, MAX_REMEMBERED_REPLIES, MAX_WAITS_PER_SESSION,
+};
 
 impl State {
     /// Checks that all parts of the state agree with each other.
@@ -46,15 +48,25 @@ impl State {
             let strands: BTreeSet<_> =
                 of_waits.iter().map(|(arrival, wait)| (wait.strand, **arrival)).collect();
             assert_eq!(strands, session.strand_waits, "{id} knows which strand waits");
-            assert!(session.memory().is_sorted(), "{id} remembers replies in order");
-            let both = session.memory().find(|request| session.waits.contains_key(request));
+            let depth: usize = session.held.iter().map(|(_, token)| self.grants[token].depth as usize).sum();
+            assert_eq!(depth, session.depth, "{id} knows how often it holds what");
+            let (replies, late) = session.memory();
+            let replies: Vec<RequestId> = replies.collect();
+            assert!(
+                replies.is_sorted_by(|one, next| one < next),
+                "{id} remembers replies in order, each once"
+            );
+            let both =
+                replies.iter().copied().chain(late).find(|request| session.waits.contains_key(request));
             assert_eq!(both, None, "{id} waits for nothing that is answered");
+            let most = MAX_REMEMBERED_REPLIES + MAX_GRANTS_PER_SESSION + MAX_WAITS_PER_SESSION;
+            assert!(session.remembered() <= most, "{id} remembers so many replies and no more");
         }
     }
 
     fn assert_grants(&self) {
         for (token, grant) in &self.grants {
-            assert!(token.0 <= self.granted, "{token} has been granted");
+            assert!(token.0 <= self.last_token, "{token} has been granted");
             assert!(self.sessions.contains_key(&grant.session), "{token} is held by somebody");
             assert!(grant.depth > 0, "{token} is held");
             for key in &grant.names {

@@ -1,4 +1,8 @@
 //! Sessions: how long they live, and what they remember so that no request acts twice.
+//!
+//! A number below `acked` is known to be old, one that waits stands in `waits`, and a reply that the client may not have
+//! is in `replies` or `late`. Everything else is new. So a late copy of a request never acts again, and what is
+//! remembered is limited by what the client has open, however long one of its requests waits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -6,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::names::Arrival;
-use crate::command::{Millis, Owner, RequestId, Token};
+use crate::command::{Life, Millis, Owner, RequestId, Token};
 use crate::reply::Reply;
 
 /// One session.
@@ -16,21 +20,26 @@ pub(super) struct Session {
     pub owner: Arc<Owner>,
     pub ends_with_connection: bool,
     /// The run of the client that numbers the requests, and the run before it.
-    pub life: u64,
-    pub former_life: Option<u64>,
+    pub life: Life,
+    pub former_life: Option<Life>,
     pub deadline: Millis,
     /// Where it stands in the queue of deadlines: never later than its deadline. A renewal leaves it there; when its
     /// turn comes too early, it is queued again.
     pub queued_for: Millis,
-    /// The client has the replies to all requests below.
+    /// The client has a reply to every request below: the final one, or the news that it waits.
     acked: RequestId,
-    /// By ascending request: mostly a queue, since requests are mostly answered in order.
+    /// Replies to requests that did not wait, none below `acked`. By ascending request: mostly a queue, since requests
+    /// are mostly answered in order.
     replies: VecDeque<(RequestId, Reply)>,
+    /// Replies to requests that waited. `acked` says nothing about them: each is acknowledged by its number.
+    late: BTreeMap<RequestId, Reply>,
     pub waits: BTreeMap<RequestId, Arrival>,
     /// The same waits by strand.
     pub strand_waits: BTreeSet<(u32, Arrival)>,
     /// What it holds, by strand.
     pub held: BTreeSet<(u32, Token)>,
+    /// How often it holds all of that together: a grant that was made again to the same strand counts twice.
+    pub depth: usize,
 }
 
 /// What is known of a request's number.
@@ -38,7 +47,10 @@ pub(super) enum Recall {
     New,
     /// The client has the reply: this is an old copy that arrives late.
     Acknowledged,
-    Answered(Reply),
+    Answered {
+        reply: Reply,
+        waited: bool,
+    },
     Waits(Arrival),
 }
 
@@ -47,24 +59,26 @@ pub(super) struct Opening<'a> {
     pub ttl_ms: u32,
     pub owner: &'a Owner,
     pub ends_with_connection: bool,
-    pub life: u64,
+    pub reopens: bool,
 }
 
 impl Session {
-    pub fn new(opening: &Opening<'_>, acked: RequestId) -> Self {
+    pub fn new(opening: &Opening<'_>, life: Life, acked: RequestId) -> Self {
         Self {
             ttl_ms: opening.ttl_ms,
             owner: Arc::new(opening.owner.clone()),
             ends_with_connection: opening.ends_with_connection,
-            life: opening.life,
+            life,
             former_life: None,
             deadline: 0,
             queued_for: 0,
             acked,
             replies: VecDeque::new(),
+            late: BTreeMap::new(),
             waits: BTreeMap::new(),
             strand_waits: BTreeSet::new(),
             held: BTreeSet::new(),
+            depth: 0,
         }
     }
 
@@ -78,17 +92,19 @@ impl Session {
     }
 
     /// Another run of the client numbers its requests anew.
-    pub fn begin_life(&mut self, life: u64, acked: RequestId) {
+    pub fn begin_life(&mut self, life: Life, acked: RequestId) {
         self.former_life = Some(self.life);
         self.life = life;
         self.acked = acked;
         self.replies.clear();
+        self.late.clear();
     }
 
     pub fn renew(&mut self, now: Millis) {
         self.deadline = now.saturating_add(u64::from(self.ttl_ms));
     }
 
+    /// Forgets replies that did not wait and are below `acked`.
     pub fn acknowledge(&mut self, acked: RequestId) {
         self.acked = self.acked.max(acked);
         while self.replies.front().is_some_and(|(request, _)| *request < self.acked) {
@@ -96,7 +112,25 @@ impl Session {
         }
     }
 
+    /// Forgets replies that waited, by their numbers: those below `acked`, which alone are known to be old without them.
+    pub fn settle(&mut self, settled: &[RequestId]) {
+        for request in settled.iter().filter(|request| **request < self.acked) {
+            self.late.remove(request);
+        }
+    }
+
+    /// The oldest request that waits.
+    pub fn oldest_wait(&self) -> Option<RequestId> {
+        self.waits.first_key_value().map(|(request, _)| *request)
+    }
+
     pub fn recall(&self, request: RequestId) -> Recall {
+        if let Some(arrival) = self.waits.get(&request) {
+            return Recall::Waits(*arrival);
+        }
+        if let Some(reply) = self.late.get(&request) {
+            return Recall::Answered { reply: reply.clone(), waited: true };
+        }
         if request < self.acked {
             return Recall::Acknowledged;
         }
@@ -104,29 +138,34 @@ impl Session {
         if self.replies.back().is_some_and(|(last, _)| request <= *last)
             && let Ok(place) = self.replies.binary_search_by_key(&request, |(request, _)| *request)
         {
-            return Recall::Answered(self.replies[place].1.clone());
+            return Recall::Answered { reply: self.replies[place].1.clone(), waited: false };
         }
-        self.waits.get(&request).map_or(Recall::New, |arrival| Recall::Waits(*arrival))
+        Recall::New
     }
 
+    /// Remembers the reply to a request that did not wait.
     pub fn remember(&mut self, request: RequestId, reply: Reply) {
-        if request < self.acked {
-            return;
-        }
         let place = self.replies.partition_point(|(other, _)| *other < request);
         self.replies.insert(place, (request, reply));
     }
 
+    /// Remembers the reply to a request that waited.
+    pub fn remember_late(&mut self, request: RequestId, reply: Reply) {
+        self.late.insert(request, reply);
+    }
+
+    /// How many replies it remembers to requests that did not wait.
     pub fn remembered(&self) -> usize {
         self.replies.len()
     }
 
-    pub fn remembered_openings(&self) -> usize {
-        self.replies.iter().filter(|(_, reply)| matches!(reply, Reply::Opened { .. })).count()
+    /// How many requests wait, or waited and are not settled.
+    pub fn unsettled(&self) -> usize {
+        self.waits.len() + self.late.len()
     }
 
-    /// What it remembers, for whoever checks it.
-    pub fn memory(&self) -> impl Iterator<Item = RequestId> {
-        self.replies.iter().map(|(request, _)| *request)
+    /// What it remembers, for whoever checks it: requests that did not wait, and those that did.
+    pub fn memory(&self) -> (impl Iterator<Item = RequestId>, impl Iterator<Item = RequestId>) {
+        (self.replies.iter().map(|(request, _)| *request), self.late.keys().copied())
     }
 }

@@ -7,8 +7,8 @@ use super::fault::Fault;
 use super::grant::Ending;
 use super::names::NameKey;
 use super::session::{Opening, Recall, Session};
-use crate::command::{Act, Command, Millis, Name, RequestId, SessionId, Token};
-use crate::limits::{self, MAX_REMEMBERED_OPENINGS, MAX_REMEMBERED_REPLIES, MAX_SESSIONS, invalid, limit};
+use crate::command::{Act, Command, Life, Millis, Name, RequestId, SessionId, Token};
+use crate::limits::{self, MAX_REMEMBERED_REPLIES, MAX_SESSIONS, invalid, limit};
 use crate::reply::{Failure, Message, Notice, Outcome, Reply, Told};
 
 /// The state while a batch changes it, and what it says.
@@ -28,18 +28,27 @@ impl<'a> Turn<'a> {
 
     pub fn command(&mut self, command: &Command) {
         match &command.act {
-            Act::Disconnected => self.disconnect(command.session),
+            Act::Disconnected => self.disconnect(command.session, command.life),
             _ if command.request.0 == 0 => {
-                let failure = invalid("the requests of a session are numbered from 1");
-                self.send(command, Reply::Failed(failure));
+                self.refuse(command, invalid("the requests of a session are numbered from 1"));
             }
-            Act::Open { ttl_ms, owner, ends_with_connection, life } => {
-                let (ttl_ms, ends_with_connection, life) = (*ttl_ms, *ends_with_connection, *life);
-                self.open(command, &Opening { ttl_ms, owner, ends_with_connection, life });
+            _ if command.acked > command.request => {
+                let (acked, request) = (command.acked.0, command.request.0);
+                let text = format!("request {request} cannot acknowledge up to {acked}: it has no reply yet");
+                self.refuse(command, invalid(text));
+            }
+            Act::Open { ttl_ms, owner, ends_with_connection, reopens } => {
+                let (ttl_ms, ends_with_connection, reopens) = (*ttl_ms, *ends_with_connection, *reopens);
+                self.open(command, &Opening { ttl_ms, owner, ends_with_connection, reopens });
             }
             _ if self.is_to_act(command) => {
                 let reply = self.act(command).unwrap_or_else(Reply::Failed);
-                self.answer(command.session, command.request, reply);
+                if self.is_remembered(&command.act, &reply)
+                    && let Some(session) = self.state.sessions.get_mut(&command.session)
+                {
+                    session.remember(command.request, reply.clone());
+                }
+                self.reply(command, reply);
             }
             _ => {}
         }
@@ -48,37 +57,51 @@ impl<'a> Turn<'a> {
 
     /// Renews the session and looks whether the request is a new one; one that is not is answered as before.
     fn is_to_act(&mut self, command: &Command) -> bool {
-        let now = self.state.now;
-        let forgetful = self.state.suffers(Fault::ForgetRequests);
-        let Some(session) = self.state.sessions.get_mut(&command.session) else {
-            self.send(command, Reply::Failed(Failure::NoSession));
+        let refuses_releases = self.state.suffers(Fault::RefuseReleases);
+        let Some(recall) = self.recall(command) else {
+            self.refuse(command, Failure::NoSession);
             return false;
         };
-        if !command.request.is_of(session.life) {
-            self.send(command, Reply::Failed(Failure::NoSession));
-            return false;
-        }
-        session.renew(now);
-        session.acknowledge(command.acked);
-        let recall = if forgetful { Recall::New } else { session.recall(command.request) };
         match recall {
-            Recall::New if has_room(session, &command.act) => true,
             Recall::New => {
+                let never_refused = self.is_never_refused(&command.act)
+                    && !(refuses_releases && matches!(command.act, Act::Release(_)));
+                let session = self.state.sessions.get(&command.session);
+                let remembered = session.map_or(0, Session::remembered);
+                if never_refused || remembered < MAX_REMEMBERED_REPLIES {
+                    return true;
+                }
                 let text = "too many replies to this session are unacknowledged; acknowledge replies";
-                self.send(command, Reply::Failed(limit(text)));
-                false
+                self.reply(command, Reply::Failed(limit(text)));
             }
-            Recall::Acknowledged => false,
-            Recall::Answered(reply) => {
-                self.send(command, reply);
-                false
-            }
+            Recall::Acknowledged => {}
+            Recall::Answered { reply, waited } => self.tell(command, reply, true, waited),
             Recall::Waits(arrival) => {
                 let ahead = self.state.waits.get(&arrival).map_or(0, |wait| self.state.ahead(wait));
-                self.send(command, Reply::Queued { ahead });
-                false
+                self.reply(command, Reply::Queued { ahead });
             }
         }
+        false
+    }
+
+    /// Renews the session of a command, forgets what its client has acknowledged, and looks what is known of the request.
+    /// Nothing, if there is no such session, or another run of the client has taken it over.
+    fn recall(&mut self, command: &Command) -> Option<Recall> {
+        let now = self.state.now;
+        let forgets = self.state.suffers(Fault::ForgetRequests);
+        let remembers_behind_waits = self.state.suffers(Fault::RememberBehindWaits);
+        let keeps_settled = self.state.suffers(Fault::KeepSettled);
+        let session = self.state.sessions.get_mut(&command.session)?;
+        if session.life != command.life {
+            return None;
+        }
+        session.renew(now);
+        let oldest = session.oldest_wait().filter(|_| remembers_behind_waits);
+        session.acknowledge(oldest.map_or(command.acked, |oldest| oldest.min(command.acked)));
+        if !keeps_settled {
+            session.settle(&command.settled);
+        }
+        Some(if forgets { Recall::New } else { session.recall(command.request) })
     }
 
     fn act(&mut self, command: &Command) -> Result<Reply, Failure> {
@@ -91,7 +114,10 @@ impl<'a> Turn<'a> {
             }
             Act::Acquire(ask) => self.acquire(session, request, ask),
             Act::Cancel(waiting) => {
-                self.cancel(session, *waiting);
+                // What comes later cannot be meant, not even by a copy that arrives after it.
+                if *waiting < request {
+                    self.cancel(session, *waiting);
+                }
                 Ok(Reply::Done)
             }
             Act::Release(token) => self.release(session, *token),
@@ -107,36 +133,42 @@ impl<'a> Turn<'a> {
 
     fn open(&mut self, command: &Command, opening: &Opening<'_>) {
         if let Err(failure) = check_opening(command.session, opening) {
-            return self.send(command, Reply::Failed(failure));
+            return self.refuse(command, failure);
         }
+        let revives = self.state.suffers(Fault::ReviveSessions);
         let Some(session) = self.state.sessions.get_mut(&command.session) else {
+            if opening.reopens && !revives {
+                return self.refuse(command, Failure::NoSession);
+            }
             return self.begin_session(command, opening);
         };
-        if session.former_life == Some(opening.life) {
-            // A late copy of what the client said before it restarted.
-            return;
-        }
-        if session.life != opening.life {
-            session.begin_life(opening.life, command.acked);
+        if session.life != command.life {
+            if opening.reopens {
+                return self.refuse(command, Failure::NoSession);
+            }
+            if session.former_life == Some(command.life) {
+                // A late copy of what the client said before it restarted.
+                return;
+            }
+            session.begin_life(command.life, command.acked);
             self.drop_waits(command.session);
-        } else if !self.is_to_act(command) {
+        } else if matches!(self.recall(command), Some(Recall::Acknowledged)) {
             return;
         }
+        // It is answered anew each time, and so need not be remembered: to open twice is to open once.
         self.resume_session(command, opening);
     }
 
     fn begin_session(&mut self, command: &Command, opening: &Opening<'_>) {
         if self.state.sessions.len() >= MAX_SESSIONS {
-            let failure = limit(format!("there are {MAX_SESSIONS} sessions already"));
-            return self.send(command, Reply::Failed(failure));
+            return self.refuse(command, limit(format!("there are {MAX_SESSIONS} sessions already")));
         }
-        let mut session = Session::new(opening, command.acked);
+        let mut session = Session::new(opening, command.life, command.acked);
         session.renew(self.state.now);
         session.queued_for = session.deadline;
         self.state.expiries.insert((session.deadline, command.session));
         self.state.sessions.insert(command.session, session);
-        let reply = Reply::Opened { resumed: false, held: Vec::new() };
-        self.answer(command.session, command.request, reply);
+        self.reply(command, Reply::Opened { resumed: false, held: Vec::new() });
     }
 
     fn resume_session(&mut self, command: &Command, opening: &Opening<'_>) {
@@ -150,14 +182,17 @@ impl<'a> Turn<'a> {
             self.state.expiries.insert((session.deadline, id));
             session.queued_for = session.deadline;
         }
-        let held = self.state.held_by(id);
-        self.answer(id, command.request, Reply::Opened { resumed: true, held });
+        let mut held: Vec<Token> = session.held.iter().map(|(_, token)| *token).collect();
+        held.sort_unstable();
+        self.reply(command, Reply::Opened { resumed: true, held });
     }
 
-    fn disconnect(&mut self, id: SessionId) {
-        if self.state.sessions.get(&id).is_some_and(|session| session.ends_with_connection) {
+    /// The connection of a session ended. That of a former run of its client does not matter to the present one.
+    fn disconnect(&mut self, id: SessionId, life: Life) {
+        let is_concerned = |session: &Session| session.ends_with_connection && session.life == life;
+        if self.state.sessions.get(&id).is_some_and(is_concerned) {
             self.end_session(id, &Ending::Disconnected);
-            self.notify(id, Notice::Ended { why: Ending::Disconnected.text() });
+            self.tell_of_end(id, life, &Ending::Disconnected);
         }
     }
 
@@ -174,6 +209,9 @@ impl<'a> Turn<'a> {
         if grant.depth > 1 {
             grant.depth -= 1;
             self.touched.extend(grant.names.iter().copied());
+            if let Some(session) = self.state.sessions.get_mut(&id) {
+                session.depth -= 1;
+            }
         } else {
             self.end_grant(token, &Ending::Released);
         }
@@ -245,30 +283,75 @@ impl<'a> Turn<'a> {
         }
     }
 
-    pub fn forget_session(&mut self, id: SessionId) {
-        if let Some(session) = self.state.sessions.remove(&id) {
-            self.state.expiries.remove(&(session.queued_for, id));
-        }
+    /// Takes a session out of the state; gives the run of the client that used it.
+    pub fn forget_session(&mut self, id: SessionId) -> Option<Life> {
+        let session = self.state.sessions.remove(&id)?;
+        self.state.expiries.remove(&(session.queued_for, id));
+        Some(session.life)
     }
 
-    /// Answers a request, and remembers that unless the request goes on waiting.
-    pub fn answer(&mut self, to: SessionId, request: RequestId, reply: Reply) {
-        if !matches!(reply, Reply::Queued { .. })
-            && let Some(session) = self.state.sessions.get_mut(&to)
-        {
-            session.remember(request, reply.clone());
-        }
-        self.out.messages.push(Message { to, told: Told::Reply(request, reply) });
+    /// Answers a request that waited, and remembers the answer until the client has it.
+    pub fn answer_late(&mut self, to: SessionId, request: RequestId, reply: Reply) {
+        let Some(session) = self.state.sessions.get_mut(&to) else { return };
+        session.remember_late(request, reply.clone());
+        let told = Told::Reply { request, reply, renewed: true, waited: true };
+        self.out.messages.push(Message { to, life: session.life, told });
     }
 
-    /// Answers a request without remembering that.
-    fn send(&mut self, command: &Command, reply: Reply) {
-        let told = Told::Reply(command.request, reply);
-        self.out.messages.push(Message { to: command.session, told });
+    /// Answers a command that renewed its session.
+    fn reply(&mut self, command: &Command, reply: Reply) {
+        self.tell(command, reply, true, false);
+    }
+
+    /// Refuses a command that did nothing, not even renew its session.
+    fn refuse(&mut self, command: &Command, failure: Failure) {
+        self.tell(command, Reply::Failed(failure), false, false);
+    }
+
+    fn tell(&mut self, command: &Command, reply: Reply, renewed: bool, waited: bool) {
+        let told = Told::Reply { request: command.request, reply, renewed, waited };
+        self.out.messages.push(Message { to: command.session, life: command.life, told });
     }
 
     pub fn notify(&mut self, to: SessionId, notice: Notice) {
-        self.out.messages.push(Message { to, told: Told::Notice(notice) });
+        let Some(life) = self.state.sessions.get(&to).map(|session| session.life) else { return };
+        self.out.messages.push(Message { to, life, told: Told::Notice(notice) });
+    }
+
+    fn tell_of_end(&mut self, to: SessionId, life: Life, how: &Ending) {
+        let told = Told::Notice(Notice::Ended { why: how.text() });
+        self.out.messages.push(Message { to, life, told });
+    }
+
+    /// Whether a request is taken however much is remembered: whoever gives something up must be able to.
+    fn is_never_refused(&self, act: &Act) -> bool {
+        match act {
+            Act::Open { .. } | Act::Renew | Act::Close | Act::Cancel(_) | Act::Disconnected => true,
+            Act::Release(token) => self.has_been_granted(*token),
+            Act::Acquire(_)
+            | Act::Convert { .. }
+            | Act::Proclaim { .. }
+            | Act::Transfer { .. }
+            | Act::Force { .. } => false,
+        }
+    }
+
+    /// Whether a request must not act again when it arrives again. To renew or to cancel twice is to do it once, and what a
+    /// session does not hold under a token that has been granted, it never will.
+    fn is_remembered(&self, act: &Act, reply: &Reply) -> bool {
+        match act {
+            Act::Open { .. } | Act::Renew | Act::Close | Act::Cancel(_) | Act::Disconnected => false,
+            Act::Release(token) => *reply == Reply::Done || !self.has_been_granted(*token),
+            Act::Acquire(_)
+            | Act::Convert { .. }
+            | Act::Proclaim { .. }
+            | Act::Transfer { .. }
+            | Act::Force { .. } => !matches!(reply, Reply::Queued { .. }),
+        }
+    }
+
+    fn has_been_granted(&self, token: Token) -> bool {
+        token.0 <= self.state.granted
     }
 
     /// Ends everything whose time has come, all of it together: nothing is granted to a session that ends as well.
@@ -282,8 +365,9 @@ impl<'a> Turn<'a> {
         }
         for id in ended {
             self.drop_grants(id, &Ending::Expired);
-            self.forget_session(id);
-            self.notify(id, Notice::Ended { why: Ending::Expired.text() });
+            if let Some(life) = self.forget_session(id) {
+                self.tell_of_end(id, life, &Ending::Expired);
+            }
         }
         while let Some(key) = self.state.end_delay() {
             self.touch(key);
@@ -309,15 +393,6 @@ impl<'a> Turn<'a> {
         }
         due.sort_unstable();
         due.into_iter().map(|(_, id)| id).collect()
-    }
-}
-
-/// Whether the reply to another request can be remembered. Nobody is kept from closing.
-fn has_room(session: &Session, act: &Act) -> bool {
-    match act {
-        Act::Close => true,
-        Act::Open { .. } if session.remembered_openings() >= MAX_REMEMBERED_OPENINGS => false,
-        _ => session.remembered() < MAX_REMEMBERED_REPLIES,
     }
 }
 

@@ -21,6 +21,13 @@ impl State {
         self.sessions.contains_key(&session)
     }
 
+    /// How many replies are remembered for a session: to requests that did not wait, and to those that did.
+    #[must_use]
+    pub fn remembered(&self, session: SessionId) -> (usize, usize) {
+        let found = self.sessions.get(&session);
+        found.map_or((0, 0), |session| (session.remembered(), session.unsettled() - session.waits.len()))
+    }
+
     /// The state as it looks at a moment of service time: ages count to then. A moment before the last batch counts as
     /// that of the last batch.
     #[must_use]
@@ -108,11 +115,6 @@ impl State {
     pub(super) fn ahead(&self, wait: &Waiting) -> u32 {
         let ahead = wait.wants.iter().map(|(key, _)| self.names[*key].ahead_of(wait.rank)).max();
         u32::try_from(ahead.unwrap_or(0)).unwrap_or(u32::MAX)
-    }
-
-    /// What a session holds, the oldest grant first.
-    pub(super) fn held_by(&self, session: SessionId) -> Vec<Held> {
-        self.held_after(session, None).collect()
     }
 
     /// What a session holds under tokens after a given one, the oldest grant first.

@@ -7,7 +7,9 @@
 //! @3000                   | s1 ended: expired; ...
 //! ```
 //!
-//! A session numbers its requests by itself; `s1#2 ...` sends that number. A line that begins with `//` is a remark.
+//! A session numbers its requests by itself; `s1#2 ...` sends that number. `ack=` and `settled=` acknowledge replies,
+//! `life=` says which run of the client speaks: the one that opened the session last, if not said. A line that begins
+//! with `//` is a remark.
 
 #![allow(dead_code, reason = "not every file of tests needs all of it")]
 
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conclave_service::{
-    Acquire, Act, Batch, Command, LeaderChange, Message, Millis, Mode, Name, Notice, Outcome, Owner,
+    Acquire, Act, Batch, Command, LeaderChange, Life, Message, Millis, Mode, Name, Notice, Outcome, Owner,
     Patience, Purpose, Reply, RequestId, SessionId, State, Token, Told, Want,
 };
 
@@ -25,6 +27,7 @@ pub struct Desk {
     pub state: State,
     pub now: Millis,
     requests: BTreeMap<u64, u64>,
+    lives: BTreeMap<u64, u64>,
 }
 
 /// Runs a scenario against a fresh service.
@@ -35,6 +38,11 @@ pub fn play(script: &str) -> Desk {
 }
 
 impl Desk {
+    /// A service that begins in this state.
+    pub fn with(state: State) -> Self {
+        Self { state, ..Self::default() }
+    }
+
     /// Runs a scenario, and compares all of it at the end.
     #[track_caller]
     pub fn play(&mut self, script: &str) {
@@ -70,7 +78,7 @@ impl Desk {
     /// The same without a look at the whole state, where that is large.
     pub fn apply_unchecked(&mut self, commands: Vec<Command>) -> Outcome {
         let mut out = Outcome::default();
-        self.state.apply(&Batch { now: self.now, commands }, &mut out);
+        self.state.apply(&Batch { now: self.now, commands, floor: 0 }, &mut out);
         out
     }
 
@@ -81,8 +89,10 @@ impl Desk {
         let session = number(session);
         let words: Vec<&str> = words.collect();
         let acked = option(&words, "ack").unwrap_or(0);
-        let words: Vec<&str> = words.into_iter().filter(|word| !word.starts_with("ack=")).collect();
+        let settled = option::<String>(&words, "settled").unwrap_or_default();
+        let settled = settled.split(',').filter_map(|number| number.parse().ok().map(RequestId)).collect();
         let (verb, rest) = words.split_first().expect("a verb");
+        let life = self.life(session, verb, option(&words, "life"));
         let request = match (*verb, request) {
             ("gone", _) => 0,
             (_, "") => {
@@ -97,7 +107,24 @@ impl Desk {
             }
         };
         let act = act(session, verb, rest);
-        Command { session: SessionId(session), request: RequestId(request), acked: RequestId(acked), act }
+        Command {
+            session: SessionId(session),
+            life: Life(life),
+            request: RequestId(request),
+            acked: RequestId(acked),
+            settled,
+            act,
+        }
+    }
+
+    /// Which run of the client speaks.
+    fn life(&mut self, session: u64, verb: &str, given: Option<u64>) -> u64 {
+        let last = self.lives.entry(session).or_insert(1);
+        let life = given.unwrap_or(*last);
+        if verb == "open" {
+            *last = life;
+        }
+        life
     }
 }
 
@@ -113,7 +140,7 @@ fn act(session: u64, verb: &str, words: &[&str]) -> Act {
                 label: option::<String>(words, "label").unwrap_or_default().into(),
             },
             ends_with_connection: words.contains(&"tied"),
-            life: option(words, "life").unwrap_or(1),
+            reopens: words.contains(&"reopens"),
         },
         "renew" => Act::Renew,
         "close" => Act::Close,
@@ -196,7 +223,7 @@ pub fn short(text: &str) -> String {
 fn message(message: &Message) -> String {
     let to = message.to;
     match &message.told {
-        Told::Reply(request, said) => format!("{to}#{} {}", request.0, reply(said)),
+        Told::Reply { request, reply: said, .. } => format!("{to}#{} {}", request.0, reply(said)),
         Told::Notice(Notice::Contended { token, name }) => format!("{to} contended {token} {name}"),
         Told::Notice(Notice::Lost { token, why }) => format!("{to} lost {token}: {why}"),
         Told::Notice(Notice::Ended { why }) => format!("{to} ended: {why}"),
@@ -207,9 +234,8 @@ fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Opened { resumed: false, .. } => "opened".to_owned(),
         Reply::Opened { resumed: true, held } => {
-            let held: Vec<String> =
-                held.iter().map(|held| format!(" {} {}", held.token, names(&held.names))).collect();
-            format!("resumed{}", held.join(","))
+            let held: Vec<String> = held.iter().map(|token| format!(" {token}")).collect();
+            format!("resumed{}", held.concat())
         }
         Reply::Done => "done".to_owned(),
         Reply::Queued { ahead } => format!("queued {ahead}"),
@@ -217,15 +243,6 @@ fn reply(reply: &Reply) -> String {
         Reply::Granted { token, depth } => format!("granted {token} x{depth}"),
         Reply::Failed(failure) => format!("failed: {failure}"),
     }
-}
-
-fn names(names: &[(Name, Mode)]) -> String {
-    let names = names.iter().map(|(name, mode)| match mode {
-        Mode::Exclusive => name.to_string(),
-        Mode::Shared => format!("{name}:shared"),
-        Mode::Permits { count, limit } => format!("{name}:{count}/{limit}"),
-    });
-    names.collect::<Vec<_>>().join(" ")
 }
 
 fn leader(change: &LeaderChange) -> String {

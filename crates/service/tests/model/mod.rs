@@ -8,7 +8,8 @@ pub mod walk;
 use std::collections::BTreeMap;
 
 use conclave_service::{
-    Acquire, Act, Batch, Command, Millis, Mode, Name, Patience, Purpose, RequestId, SessionId, Token, Want,
+    Acquire, Act, Batch, Command, Life, Millis, Mode, Name, Patience, Purpose, RequestId, SessionId, Token,
+    Want,
 };
 
 /// To whom, to which request, and what.
@@ -33,10 +34,24 @@ pub struct Client {
     ttl: Millis,
     deadline: Millis,
     tied: bool,
-    life: u64,
-    former: Option<u64>,
+    life: Life,
+    former: Option<Life>,
     acked: RequestId,
-    answered: BTreeMap<RequestId, String>,
+    /// What was answered to each request, until it is forgotten, and whether the request had waited.
+    answered: BTreeMap<RequestId, (String, bool)>,
+}
+
+impl Client {
+    /// How many answers it knows to requests that did not wait, and to those that did.
+    pub fn remembered(&self) -> (usize, usize) {
+        let waited = self.answered.values().filter(|(_, waited)| *waited).count();
+        (self.answered.len() - waited, waited)
+    }
+
+    /// The numbers of answered requests that had waited.
+    pub fn unsettled(&self) -> Vec<RequestId> {
+        self.answered.iter().filter(|(_, (_, waited))| *waited).map(|(request, _)| *request).collect()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -110,48 +125,68 @@ impl Model {
         std::mem::take(&mut self.answers)
     }
 
+    /// Answers a request that waited.
     fn answer(&mut self, session: SessionId, request: RequestId, text: impl Into<String>) {
         let text = text.into();
-        if !text.starts_with("queued")
-            && let Some(client) = self.sessions.get_mut(&session)
-            && request >= client.acked
-        {
-            client.answered.insert(request, text.clone());
-        }
+        let Some(client) = self.sessions.get_mut(&session) else { return };
+        client.answered.insert(request, (text.clone(), true));
         self.answers.push((session, request, text));
+    }
+
+    /// Answers a request that did not wait, or begins to. What may happen twice is not kept.
+    fn answer_at_once(&mut self, command: &Command, text: String) {
+        let may_happen_twice = match &command.act {
+            Act::Open { .. } | Act::Renew | Act::Cancel(_) | Act::Close | Act::Disconnected => true,
+            Act::Release(token) => text == "not held" && token.0 <= self.tokens,
+            _ => text.starts_with("queued"),
+        };
+        if let Some(client) = self.sessions.get_mut(&command.session)
+            && !may_happen_twice
+        {
+            client.answered.insert(command.request, (text.clone(), false));
+        }
+        self.answers.push((command.session, command.request, text));
     }
 
     fn command(&mut self, command: &Command) {
         let (session, request) = (command.session, command.request);
         if command.act == Act::Disconnected {
-            if self.sessions.get(&session).is_some_and(|client| client.tied) {
+            if self.sessions.get(&session).is_some_and(|client| client.tied && client.life == command.life) {
                 self.end(session, true);
             }
             return;
         }
+        if command.acked > request {
+            return self.answers.push((session, request, "invalid".to_owned()));
+        }
         let known = self.sessions.get_mut(&session);
-        if let (Act::Open { life, .. }, Some(client)) = (&command.act, known) {
-            if client.former == Some(*life) {
+        if let (Act::Open { reopens: false, .. }, Some(client)) = (&command.act, known)
+            && client.life != command.life
+        {
+            if client.former == Some(command.life) {
                 return;
             }
-            if client.life != *life {
-                client.former = Some(client.life);
-                client.life = *life;
-                client.acked = RequestId(0);
-                client.answered.clear();
-                self.waits.retain(|wait| wait.session != session);
-            }
+            client.former = Some(client.life);
+            client.life = command.life;
+            client.acked = command.acked;
+            client.answered.clear();
+            self.waits.retain(|wait| wait.session != session);
         }
-        let Some(client) = self.sessions.get_mut(&session) else {
-            let text = if let Act::Open { .. } = command.act { self.open(command) } else { "no session" };
-            return self.answer(session, request, text);
+        if let (Act::Open { reopens: false, .. }, None) = (&command.act, self.sessions.get(&session)) {
+            let text = self.open(command).to_owned();
+            return self.answer_at_once(command, text);
+        }
+        let Some(client) = self.sessions.get_mut(&session).filter(|client| client.life == command.life)
+        else {
+            return self.answers.push((session, request, "no session".to_owned()));
         };
         client.deadline = self.now + client.ttl;
         client.acked = client.acked.max(command.acked);
-        if request < client.acked {
-            return;
-        }
-        if let Some(text) = client.answered.get(&request).cloned() {
+        let acked = client.acked;
+        client.answered.retain(|request, (_, waited)| {
+            *request >= acked || *waited && !command.settled.contains(request)
+        });
+        if let Some((text, _)) = client.answered.get(&request).cloned() {
             return self.answers.push((session, request, text));
         }
         if let Some(place) =
@@ -160,23 +195,21 @@ impl Model {
             let text = format!("queued {}", self.ahead_of(place));
             return self.answers.push((session, request, text));
         }
-        let unacknowledged = client.answered.range(client.acked..).map(|(_, text)| text.as_str());
-        let openings = unacknowledged.filter(|text| ["opened", "resumed"].contains(text)).count();
-        if openings >= 4 && matches!(command.act, Act::Open { .. }) {
-            return self.answers.push((session, request, "limit".to_owned()));
+        if request < acked {
+            return;
         }
         let text = self.act(command);
-        self.answer(session, request, text);
+        self.answer_at_once(command, text);
     }
 
     fn open(&mut self, command: &Command) -> &'static str {
-        let Act::Open { ttl_ms, ends_with_connection, life, .. } = &command.act else { return "no session" };
+        let Act::Open { ttl_ms, ends_with_connection, .. } = &command.act else { return "no session" };
         let resumed = self.sessions.contains_key(&command.session);
         let client = self.sessions.entry(command.session).or_insert_with(|| Client {
             ttl: 0,
             deadline: 0,
             tied: false,
-            life: *life,
+            life: command.life,
             former: None,
             acked: command.acked,
             answered: BTreeMap::new(),
@@ -200,7 +233,7 @@ impl Model {
             Act::Cancel(request) => {
                 let waiting =
                     self.waits.iter().position(|wait| wait.session == session && wait.request == *request);
-                if let Some(place) = waiting {
+                if let Some(place) = waiting.filter(|_| *request < command.request) {
                     self.fail(place, "cancelled");
                 }
                 "done".to_owned()

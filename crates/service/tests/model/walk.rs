@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_service::{
-    Acquire, Act, Batch, Command, Failure, Message, Mode, Name, NameView, Outcome, Owner, Patience, Purpose,
-    Reply, RequestId, SessionId, State, Token, Told, Want,
+    Acquire, Act, Batch, Command, Failure, Life, Message, Mode, Name, NameView, Outcome, Owner, Patience,
+    Purpose, Reply, RequestId, SessionId, State, Token, Told, Want,
 };
 use proptest::prelude::*;
 
@@ -17,7 +17,8 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 #[derive(Clone, Debug)]
 pub enum Deed {
     Open {
-        life: u64,
+        /// Another run of the client, or the same one again.
+        life: Option<u64>,
         ttl_ms: u32,
         tied: bool,
     },
@@ -102,7 +103,7 @@ fn campaign() -> impl Strategy<Value = Acquire> {
 
 fn deed() -> impl Strategy<Value = Deed> {
     let number = 0..64usize;
-    let open = (1u64..4, 500u32..3000, any::<bool>());
+    let open = (prop::option::of(1u64..4), 500u32..3000, any::<bool>());
     let convert = (number.clone(), number.clone(), mode(), patience());
     prop_oneof![
         2 => open.prop_map(|(life, ttl_ms, tied)| Deed::Open { life, ttl_ms, tied }),
@@ -136,6 +137,7 @@ pub struct Walk {
     now: u64,
     sent: Vec<Command>,
     requests: BTreeMap<SessionId, u64>,
+    lives: BTreeMap<SessionId, u64>,
     /// Requests without a last reply, of sessions that live.
     open: BTreeSet<(SessionId, RequestId)>,
     newest: BTreeMap<Name, Token>,
@@ -151,11 +153,12 @@ impl Walk {
             now: 0,
             sent: Vec::new(),
             requests: BTreeMap::new(),
+            lives: BTreeMap::new(),
             open: BTreeSet::new(),
             newest: BTreeMap::new(),
             batches: Vec::new(),
         };
-        let open = Deed::Open { life: 1, ttl_ms: 2500, tied: false };
+        let open = Deed::Open { life: Some(1), ttl_ms: 2500, tied: false };
         walk.round(&Round { after_ms: 0, deeds: (1..=SESSIONS).map(|id| (id, open.clone())).collect() })
             .expect("sessions can be opened");
         walk
@@ -164,15 +167,18 @@ impl Walk {
     /// Does one round, and compares.
     pub fn round(&mut self, round: &Round) -> Result<(), TestCaseError> {
         self.now += round.after_ms;
-        let commands =
-            round.deeds.iter().filter_map(|(id, deed)| self.command(SessionId(*id), deed)).collect();
-        let batch = Batch { now: self.now, commands };
+        let mut commands = Vec::new();
+        for (id, deed) in &round.deeds {
+            commands.extend(self.command(SessionId(*id), deed, &commands));
+        }
+        let batch = Batch { now: self.now, commands, floor: 0 };
         let mut out = Outcome::default();
         self.state.apply(&batch, &mut out);
         let expected = self.model.apply(&batch);
         self.state.assert_invariants();
         self.compare_answers(&out, expected)?;
         self.compare_names()?;
+        self.compare_memory()?;
         self.check_tokens(&batch, &out)?;
         self.check_answers(&batch, &out)?;
         prop_assert!(!self.model.is_deadlocked(), "nobody waits in a circle");
@@ -180,23 +186,32 @@ impl Walk {
         Ok(())
     }
 
-    fn command(&mut self, session: SessionId, deed: &Deed) -> Option<Command> {
+    fn command(&mut self, session: SessionId, deed: &Deed, unheard: &[Command]) -> Option<Command> {
         if let Deed::Repeat(number) = deed {
             let earlier: Vec<&Command> =
                 self.sent.iter().filter(|command| command.session == session).collect();
             return Some((*earlier.get(number % earlier.len().max(1))?).clone());
         }
         let act = self.act(session, deed);
-        let last = self.requests.entry(session).or_default();
-        if let Act::Open { life, .. } = &act {
-            // Another run of the client counts from a number of its own.
-            *last = (*last).max(life * 1000);
+        let life = self.lives.entry(session).or_insert(1);
+        if let Deed::Open { life: Some(given), .. } = deed {
+            *life = *given;
         }
+        let life = Life(*life);
+        let last = self.requests.entry(session).or_default();
         *last += 1;
         let request = if act == Act::Disconnected { RequestId(0) } else { RequestId(*last) };
-        let unanswered = self.open.iter().find(|(id, _)| *id == session).map(|(_, request)| *request);
-        let acked = if request.0 % 3 == 0 { unanswered.unwrap_or(request) } else { RequestId(0) };
-        let command = Command { session, request, acked, act };
+        // What was sent before this round has had a reply: the last one, or that it waits.
+        let oldest = unheard.iter().filter(|command| command.session == session && command.request.0 > 0);
+        let oldest = oldest.map(|command| command.request).min();
+        let acked = match request.0 % 3 {
+            0 => oldest.unwrap_or(request).min(request),
+            _ => RequestId(0),
+        };
+        let client = self.model.sessions.get(&session).filter(|_| request.0.is_multiple_of(2));
+        let mut settled = client.map(super::Client::unsettled).unwrap_or_default();
+        settled.retain(|settled| *settled < acked);
+        let command = Command { session, life, request, acked, settled, act };
         self.sent.push(command.clone());
         Some(command)
     }
@@ -218,7 +233,7 @@ impl Walk {
             Deed::Open { life, ttl_ms, tied } => {
                 let host = format!("host {session}").into();
                 let owner = Owner { host, ..Owner::default() };
-                Act::Open { ttl_ms: *ttl_ms, owner, ends_with_connection: *tied, life: *life }
+                Act::Open { ttl_ms: *ttl_ms, owner, ends_with_connection: *tied, reopens: life.is_none() }
             }
             Deed::Renew | Deed::Repeat(_) => Act::Renew,
             Deed::Close => Act::Close,
@@ -252,6 +267,14 @@ impl Walk {
         Ok(())
     }
 
+    fn compare_memory(&self) -> Result<(), TestCaseError> {
+        for session in (1..=SESSIONS).map(SessionId) {
+            let expected = self.model.sessions.get(&session).map_or((0, 0), super::Client::remembered);
+            prop_assert_eq!(self.state.remembered(session), expected, "{} remembers what it must", session);
+        }
+        Ok(())
+    }
+
     fn compare_names(&self) -> Result<(), TestCaseError> {
         for name in NAMES.into_iter().chain(["e"]).map(Name::from) {
             let view = self.state.name(&name);
@@ -280,7 +303,7 @@ impl Walk {
     fn check_tokens(&mut self, batch: &Batch, out: &Outcome) -> Result<(), TestCaseError> {
         let mut grants: Vec<(Token, SessionId, RequestId)> = Vec::new();
         for message in &out.messages {
-            if let Told::Reply(request, Reply::Granted { token, depth: 1 }) = &message.told
+            if let Told::Reply { request, reply: Reply::Granted { token, depth: 1 }, .. } = &message.told
                 && self.is_first_answer(batch, message.to, *request)
             {
                 grants.push((*token, message.to, *request));
@@ -325,8 +348,10 @@ impl Walk {
         for message in &out.messages {
             match &message.told {
                 // Refused before its session was opened anew, and then sent again.
-                Told::Reply(request, Reply::Queued { .. }) => self.open.insert((message.to, *request)),
-                Told::Reply(request, _) => self.open.remove(&(message.to, *request)),
+                Told::Reply { request, reply: Reply::Queued { .. }, .. } => {
+                    self.open.insert((message.to, *request))
+                }
+                Told::Reply { request, .. } => self.open.remove(&(message.to, *request)),
                 Told::Notice(_) => false,
             };
         }
@@ -361,7 +386,7 @@ impl Walk {
 
 /// The model's word for a reply.
 fn answer(message: &Message) -> Option<Answer> {
-    let Told::Reply(request, reply) = &message.told else { return None };
+    let Told::Reply { request, reply, .. } = &message.told else { return None };
     let text = match reply {
         Reply::Opened { resumed: true, .. } => "resumed".to_owned(),
         Reply::Opened { resumed: false, .. } => "opened".to_owned(),

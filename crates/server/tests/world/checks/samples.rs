@@ -1,7 +1,7 @@
 //! Small histories, written by hand.
 
 use conclave_client::Mode;
-use conclave_service::{Acquire, Act, Batch, Command, Outcome as Told, Owner, Patience, Purpose};
+use conclave_service::{Acquire, Act, Batch, Command, Life, Outcome as Told, Owner, Patience, Purpose};
 use conclave_service::{RequestId, SessionId, State, Want};
 
 use crate::history::{Asked, End, Force, Found, History, Hold, Micros, Outcome, Read};
@@ -62,7 +62,7 @@ pub fn state(sessions: &[u64]) -> State {
     let mut state = State::default();
     for session in sessions {
         let owner = Owner::default();
-        let open = Act::Open { ttl_ms: 1000, owner, ends_with_connection: false, life: 1 };
+        let open = Act::Open { ttl_ms: 1000, owner, ends_with_connection: false, reopens: false };
         let want = Want { name: "a".into(), mode: conclave_service::Mode::Exclusive };
         let acquire = Acquire {
             wants: vec![want],
@@ -75,12 +75,14 @@ pub fn state(sessions: &[u64]) -> State {
         };
         let command = |request, act| Command {
             session: SessionId(*session),
+            life: Life(1),
             request: RequestId(request),
             acked: RequestId(1),
+            settled: Vec::new(),
             act,
         };
         let commands = vec![command(1, open), command(2, Act::Acquire(acquire))];
-        state.apply(&Batch { now: 1, commands }, &mut Told::default());
+        state.apply(&Batch { now: 1, commands, floor: 0 }, &mut Told::default());
     }
     state
 }

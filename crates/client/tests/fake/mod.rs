@@ -1,0 +1,167 @@
+//! A node that answers what a test wants it to answer, over TCP.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use conclave_client::v1;
+use conclave_client::v1::command::Act;
+use conclave_client::v1::event::Told;
+use conclave_client::v1::failed::Code;
+use conclave_client::v1::reply::Reply;
+use conclave_wire::{PROTOCOL, Tcp, Transport as _};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::{Grpc, NamedService, StreamingService};
+use tonic::{Request, Response, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+/// Longer than anything here takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+type Script = dyn Fn(&v1::Command) -> Vec<v1::Event> + Send + Sync;
+
+/// The node. Clones are the same one.
+#[derive(Clone)]
+pub struct Fake(Arc<Inner>);
+
+struct Inner {
+    script: Box<Script>,
+    heard: Mutex<Vec<v1::Command>>,
+    streams: Mutex<Vec<mpsc::UnboundedSender<Result<v1::ToClient, Status>>>>,
+}
+
+impl Fake {
+    /// Starts one that answers by this script; gives its address, too.
+    pub async fn start(
+        script: impl Fn(&v1::Command) -> Vec<v1::Event> + Send + Sync + 'static,
+    ) -> (Self, String) {
+        let fake = Self(Arc::new(Inner {
+            script: Box::new(script),
+            heard: Mutex::default(),
+            streams: Mutex::default(),
+        }));
+        let (incoming, address) = Tcp.listen("127.0.0.1:0".to_owned()).await.expect("a port is free");
+        let serving = tonic::transport::Server::builder().add_service(fake.clone());
+        tokio::spawn(serving.serve_with_incoming(incoming));
+        (fake, address)
+    }
+
+    fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().expect("no panic")
+    }
+
+    /// Everything that was said to it.
+    pub fn heard(&self) -> Vec<v1::Command> {
+        Self::lock(&self.0.heard).clone()
+    }
+
+    /// How often something like this was said to it.
+    pub fn count(&self, is_it: impl Fn(&Act) -> bool) -> usize {
+        self.heard().iter().filter(|command| command.act.as_ref().is_some_and(&is_it)).count()
+    }
+
+    /// Waits until something like this has been said to it so often.
+    pub async fn hears(&self, count: usize, is_it: impl Fn(&Act) -> bool) {
+        let heard = async {
+            while self.count(&is_it) < count {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, heard).await.expect("it is said");
+    }
+
+    /// Says something to all who are connected.
+    pub fn tell(&self, event: &v1::Event) {
+        for stream in Self::lock(&self.0.streams).iter() {
+            let _ = stream.send(Ok(v1::ToClient { events: vec![event.clone()], welcome: None }));
+        }
+    }
+
+    /// Ends all connections, as a node does that sends its clients to another one.
+    pub fn send_away(&self) {
+        for stream in Self::lock(&self.0.streams).drain(..) {
+            let _ = stream.send(Err(Status::new(conclave_wire::SENT_AWAY, "go away")));
+        }
+    }
+}
+
+/// An answer of the service to a command.
+pub fn answer(to: &v1::Command, reply: Reply) -> v1::Event {
+    event(to, v1::Reply { request: to.request, reply: Some(reply), renewed: true, waited: false })
+}
+
+/// A refusal of the node itself.
+pub fn refusal(to: &v1::Command, code: Code) -> v1::Event {
+    let failed =
+        v1::Failed { code: code.into(), text: "this node does not take it".to_owned(), cycle: vec![] };
+    let reply = Some(Reply::Failed(failed));
+    event(to, v1::Reply { request: to.request, reply, renewed: false, waited: false })
+}
+
+pub fn event(to: &v1::Command, reply: v1::Reply) -> v1::Event {
+    v1::Event { session: to.session, life: to.life, told: Some(Told::Reply(reply)) }
+}
+
+/// What the service answers if all goes well; tokens are the numbers of requests.
+pub fn well(to: &v1::Command) -> Vec<v1::Event> {
+    let reply = match &to.act {
+        Some(Act::Open(open)) if open.reopens => {
+            Reply::Opened(v1::Opened { resumed: true, held: (1..100).collect() })
+        }
+        Some(Act::Open(_)) => Reply::Opened(v1::Opened::default()),
+        Some(Act::Acquire(_)) => Reply::Granted(v1::Granted { token: to.request, depth: 1 }),
+        _ => Reply::Done(v1::Done {}),
+    };
+    vec![answer(to, reply)]
+}
+
+impl NamedService for Fake {
+    const NAME: &'static str = "conclave.v1.Conclave";
+}
+
+impl Service<http::Request<Body>> for Fake {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Self::Error>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let fake = self.clone();
+        assert_eq!(request.uri().path(), "/conclave.v1.Conclave/Talk", "it is asked nothing else");
+        Box::pin(async move { Ok(Grpc::new(ProstCodec::default()).streaming(fake, request).await) })
+    }
+}
+
+impl StreamingService<v1::ToServer> for Fake {
+    type Response = v1::ToClient;
+    type ResponseStream = UnboundedReceiverStream<Result<v1::ToClient, Status>>;
+    type Future =
+        Pin<Box<dyn Future<Output = Result<Response<Self::ResponseStream>, Status>> + Send + 'static>>;
+
+    fn call(&mut self, request: Request<Streaming<v1::ToServer>>) -> Self::Future {
+        let (out, told) = mpsc::unbounded_channel();
+        let welcome = v1::Welcome { node: 1, leader: 1, leader_address: String::new(), protocol: PROTOCOL };
+        let _ = out.send(Ok(v1::ToClient { events: vec![], welcome: Some(welcome) }));
+        Self::lock(&self.0.streams).push(out.clone());
+        let fake = self.clone();
+        let mut said = request.into_inner();
+        tokio::spawn(async move {
+            while let Ok(Some(message)) = said.message().await {
+                for command in message.commands {
+                    Self::lock(&fake.0.heard).push(command.clone());
+                    let events = (fake.0.script)(&command);
+                    let _ = out.send(Ok(v1::ToClient { events, welcome: None }));
+                }
+            }
+        });
+        Box::pin(async { Ok(Response::new(UnboundedReceiverStream::new(told))) })
+    }
+}

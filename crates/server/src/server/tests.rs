@@ -1,0 +1,231 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use conclave_service::Token;
+use conclave_wire::v1;
+use conclave_wire::v1::command::Act;
+use conclave_wire::v1::conclave_client::ConclaveClient;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
+
+use super::*;
+use crate::disk::MemoryDisk;
+use crate::front::clock::Monotonic;
+use crate::mutant::Mutant;
+use crate::mutant::tests::assert_caught;
+use crate::puppet::{Lines, eventually};
+
+/// A time of day that is set by hand, in milliseconds.
+#[derive(Clone, Default)]
+struct Hand(Arc<AtomicU64>);
+
+impl Wall for Hand {
+    fn since_1970(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+async fn start(lines: &Lines, id: u64, nodes: u64, disk: &MemoryDisk, wall: &Hand) -> Server {
+    let members: BTreeMap<u64, String> = (1..=nodes).map(|id| (id, lines.address(id))).collect();
+    let options = Options {
+        id,
+        listen: members[&id].clone(),
+        members,
+        disk: Arc::new(disk.clone()),
+        transport: lines.of(id),
+        timing: Timing::default(),
+        compaction: Compaction::default(),
+        clock: Box::new(Monotonic::default()),
+        wall: Box::new(wall.clone()),
+    };
+    Server::start(options).await.unwrap()
+}
+
+/// A client that says what it likes.
+struct Talker {
+    say: mpsc::UnboundedSender<v1::ToServer>,
+    told: Streaming<v1::ToClient>,
+    session: u64,
+    request: u64,
+}
+
+impl Talker {
+    async fn new(lines: &Lines, node: u64) -> Self {
+        let transport = lines.of(99);
+        let channel =
+            conclave_wire::channel(&transport, &lines.address(node), Duration::from_secs(1)).unwrap();
+        let (say, said) = mpsc::unbounded_channel();
+        let answers = ConclaveClient::new(channel).talk(UnboundedReceiverStream::new(said)).await;
+        static SESSIONS: AtomicU64 = AtomicU64::new(1);
+        let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
+        let mut talker = Self { say, told: answers.unwrap().into_inner(), session, request: 0 };
+        talker.say(vec![Act::Open(v1::Open { ttl_ms: 60_000, ..v1::Open::default() })]);
+        assert!(matches!(talker.replies(1).await[0], v1::reply::Reply::Opened(_)));
+        talker
+    }
+
+    fn say(&mut self, acts: Vec<Act>) {
+        let commands = acts.into_iter().map(|act| {
+            self.request += 1;
+            v1::Command {
+                session: self.session,
+                life: 1,
+                request: self.request,
+                acked: self.request,
+                settled: Vec::new(),
+                act: Some(act),
+            }
+        });
+        self.say.send(v1::ToServer { commands: commands.collect() }).unwrap();
+    }
+
+    async fn replies(&mut self, count: usize) -> Vec<v1::reply::Reply> {
+        let mut replies = Vec::new();
+        while replies.len() < count {
+            let message = self.told.message().await.expect("the node goes on").expect("a message");
+            for event in message.events {
+                if let Some(v1::event::Told::Reply(reply)) = event.told {
+                    replies.extend(reply.reply);
+                }
+            }
+        }
+        replies
+    }
+
+    async fn lock(&mut self, name: &str) -> u64 {
+        let wants = vec![v1::Want { name: name.to_owned(), mode: None }];
+        self.say(vec![Act::Acquire(v1::Acquire { wants, wait_ms: Some(0), ..v1::Acquire::default() })]);
+        match self.replies(1).await.remove(0) {
+            v1::reply::Reply::Granted(granted) => granted.token,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Commands as large as they may be arrive while the disks are slow, so that the next batch could have all of them: more
+/// than a message between nodes may have.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_large_commands_leaves_the_cluster_deciding() {
+    const COMMANDS: usize = 640;
+    let (lines, wall) = (Lines::default(), Hand::default());
+    let disks: BTreeMap<u64, MemoryDisk> = (1..=3).map(|id| (id, MemoryDisk::default())).collect();
+    let mut servers = Vec::new();
+    for (&id, disk) in &disks {
+        servers.push(start(&lines, id, 3, disk, &wall).await);
+    }
+    let leads = |server: &&Server| server.consensus().leader().borrow().is_some_and(|leader| leader.is_me);
+    let leader =
+        eventually("a leader", || servers.iter().find(leads).map(|server| server.consensus().status().id));
+    let mut talker = Talker::new(&lines, leader.await).await;
+
+    let slow = |delay| disks.values().for_each(|disk| disk.fault(|faults| faults.sync_delay = delay));
+    slow(Duration::from_millis(300));
+    let proclaim = || Act::Proclaim(v1::Proclaim { token: 1, value: vec![7; 16 * 1024].into() });
+    for _ in 0..COMMANDS / 8 {
+        talker.say((0..8).map(|_| proclaim()).collect());
+    }
+    sleep(Duration::from_millis(250)).await;
+    slow(Duration::ZERO);
+    let answered = timeout(Duration::from_millis(400), talker.replies(COMMANDS)).await;
+    let answered = answered.expect("the cluster went on deciding");
+    assert!(answered.iter().all(|reply| matches!(reply, v1::reply::Reply::Failed(_))), "nothing is led");
+    talker.lock("z").await;
+    let last = |server: &Server| server.consensus().status().last_log;
+    let entries = servers.iter().map(last).max().unwrap();
+    assert!(entries > 8, "{COMMANDS} commands of 16 KiB in {entries} entries");
+}
+
+#[test]
+fn that_batches_are_bounded_by_bytes_is_tested() {
+    let test = "server::tests::a_flood_of_large_commands_leaves_the_cluster_deciding";
+    assert_caught(test, Mutant::BatchesByCount, "the cluster went on deciding");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_large_is_refused_before_the_log() {
+    let (lines, wall) = (Lines::default(), Hand::default());
+    let server = start(&lines, 1, 1, &MemoryDisk::default(), &wall).await;
+    let mut talker = Talker::new(&lines, 1).await;
+    let last_log = || async {
+        // What is shown may be a moment old.
+        sleep(Duration::from_millis(100)).await;
+        server.consensus().status().last_log
+    };
+    let before = last_log().await;
+    let wants = |count: usize, bytes: usize| {
+        let want = |at: usize| v1::Want { name: format!("{at:0bytes$}"), mode: None };
+        Act::Acquire(v1::Acquire { wants: (0..count).map(want).collect(), ..v1::Acquire::default() })
+    };
+    let text = |bytes: usize| "x".repeat(bytes);
+    let owner = v1::Owner { host: text(257), ..v1::Owner::default() };
+    let mode = v1::Mode { kind: v1::mode::Kind::Permits.into(), count: 3, limit: 2 };
+    let wrong = vec![
+        wants(65, 8),
+        wants(1, 513),
+        wants(0, 0),
+        Act::Proclaim(v1::Proclaim { token: 1, value: vec![0; 16 * 1024 + 1].into() }),
+        Act::Proclaim(v1::Proclaim { token: 1, value: vec![0; 200 * 1024].into() }),
+        Act::Open(v1::Open { ttl_ms: 60_000, owner: Some(owner), ..v1::Open::default() }),
+        Act::Open(v1::Open { ttl_ms: 1, ..v1::Open::default() }),
+        Act::Force(v1::Force { name: text(1), token: None, reason: text(1025) }),
+        Act::Convert(v1::Convert { token: 1, name: text(1), mode: Some(mode), wait_ms: None }),
+    ];
+    let count = wrong.len();
+    for act in wrong {
+        talker.say(vec![act]);
+    }
+    for reply in talker.replies(count).await {
+        let v1::reply::Reply::Failed(failed) = reply else { panic!("{reply:?}") };
+        assert_eq!(failed.code(), v1::failed::Code::Invalid, "{failed:?}");
+    }
+    assert_eq!(last_log().await, before, "nothing of it is in the log");
+    talker.lock("a").await;
+}
+
+/// A node that is given an empty directory, then an old copy of one, and whose clock goes back at last.
+#[tokio::test(start_paused = true)]
+async fn tokens_do_not_start_over() {
+    let (lines, wall) = (Lines::default(), Hand::default());
+    let set = |millis: u64| wall.0.store(millis, Ordering::Relaxed);
+    let day = 1_800_000_000_000;
+    let mut disk = MemoryDisk::default();
+    let mut copy = MemoryDisk::default();
+    let mut tokens = Vec::new();
+    let times = [day, day + 5, day + 5000, day + 9000, day - 3_600_000, u64::MAX];
+    for (life, time) in times.into_iter().enumerate() {
+        set(time);
+        match life {
+            2 => disk = MemoryDisk::default(),
+            // It was made before the second life.
+            3 => disk = copy.clone(),
+            _ => {}
+        }
+        let server = start(&lines, 1, 1, &disk, &wall).await;
+        let mut talker = Talker::new(&lines, 1).await;
+        tokens.push(talker.lock(&format!("a-{life}")).await);
+        tokens.push(talker.lock(&format!("b-{life}")).await);
+        drop(talker);
+        server.shutdown().await;
+        if life == 0 {
+            copy = copy_of(&disk).await;
+        }
+    }
+    assert!(tokens.is_sorted_by(|one, next| one < next), "tokens went back: {tokens:?}");
+    assert!(tokens.chunks(2).all(|pair| pair[1] == pair[0] + 1), "{tokens:?}");
+    assert!(tokens[0] > Token::floor_at(Duration::from_millis(day)).unwrap());
+    assert!(tokens.iter().all(|token| *token < 1 << 53));
+}
+
+async fn copy_of(disk: &MemoryDisk) -> MemoryDisk {
+    let copy = MemoryDisk::default();
+    for name in disk.list().await.unwrap() {
+        copy.replace(&name, &disk.read(&name).await.unwrap()).await.unwrap();
+    }
+    copy
+}
+
+#[test]
+fn that_tokens_do_not_start_over_is_tested() {
+    assert_caught("server::tests::tokens_do_not_start_over", Mutant::ForgetsFloor, "tokens went back");
+}

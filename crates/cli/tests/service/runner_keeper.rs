@@ -155,16 +155,14 @@ impl Drop for Killed {
 fn a_runner_whose_keeper_was_killed_ends_everything_itself() {
     let service = Service::one();
     let script = "setsid sleep 60 & echo $! > session; sleep 60 & echo $! > child; echo $$ > command; wait";
-    let holder = service.begin("lock a", script);
+    let mut holder = service.begin("lock a", script);
     let pids = ["session", "child", "command"].map(|name| service.pid_in(name));
     send(keeper_of(holder.pid()), Signal::KILL);
-    let ran = holder.end().ends(122);
-    assert!(
-        ran.err.contains("error: 'a' is lost: the process that kept the command was killed"),
-        "{}",
-        ran.err
-    );
+    until("the runner ends", || holder.is_over());
     assert!(!pids.into_iter().any(is_alive), "something runs on");
+    let ran = holder.end().ends(122);
+    let why = "error: 'a' is lost: the process that kept the command was killed";
+    assert!(ran.err.contains(why), "{}", ran.err);
     service.shell("lock a --try", "exit 0").ends(0);
 }
 
@@ -311,20 +309,21 @@ fn a_probe_that_hangs_is_killed_with_what_it_started() {
 #[test]
 fn what_was_ignored_at_the_start_stays_ignored() {
     let service = Service::one();
+    let holder = service.hold("lock a", "held");
     let script =
         "trap 'echo heard > heard' USR1; echo in > in; while [ ! -e enough ]; do sleep 0.02; done; exit 7";
     let mut command = std::process::Command::new("nohup");
-    command
-        .arg(crate::runs::BINARY)
-        .args(["lock", "a", "--", "/bin/sh", "-c", script])
-        .current_dir(service.home());
-    command.env("CONCLAVE_ENDPOINTS", service.endpoints()).stdin(Stdio::null());
-    let holder = Running::start(command);
+    command.arg(crate::runs::BINARY).args(["lock", "a", "--", "/bin/sh", "-c", script]);
+    command.current_dir(service.home()).env("CONCLAVE_ENDPOINTS", service.endpoints()).stdin(Stdio::null());
+    let waiter = Running::start(command);
+    service.has_waiters("a", 1);
+    waiter.signal(Signal::HUP);
+    holder.let_go();
     service.written("in");
-    holder.signal(Signal::HUP);
+    waiter.signal(Signal::HUP);
     // What comes after it is heard.
-    holder.signal(Signal::USR1);
+    waiter.signal(Signal::USR1);
     service.written("heard");
     fs::write(service.path("enough"), "").expect("there is room");
-    holder.end().ends(7);
+    waiter.end().ends(7);
 }

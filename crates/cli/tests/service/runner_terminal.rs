@@ -175,7 +175,8 @@ fn a_pipeline_is_one_job() {
     let service = Service::one();
     let mut terminal = Terminal::open(&service);
     let pager = "read line < /dev/tty; echo $line > typed; cat > piped";
-    terminal.line(&format!("{BINARY} lock a -- sh -c 'echo text; echo in > in' | sh -c '{pager}'"));
+    let script = "echo text; echo in > in; while [ ! -e typed ]; do sleep 0.02; done";
+    terminal.line(&format!("{BINARY} lock a -- sh -c '{script}' | sh -c '{pager}'"));
     service.written("in");
     terminal.line("key");
     assert_eq!(service.written("typed"), "key\n");

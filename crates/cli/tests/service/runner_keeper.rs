@@ -21,8 +21,8 @@ const FAMILY: &str = "sh beat.sh grandchild & setsid sh beat.sh session & (setsi
                       exec sh beat.sh command";
 const KINDS: [&str; 5] = ["command", "grandchild", "session", "daemon", "hop"];
 
-/// Notes when it was let in.
-const NEXT: &str = "date +%s%N > next";
+/// Notes when it was let in, and stays for a while in which anything that still runs would show.
+const NEXT: &str = "date +%s%N > next; sleep 0.5";
 
 impl Service {
     fn beats_of(&self, kind: &str) -> Vec<u64> {
@@ -285,7 +285,7 @@ fn a_command_with_the_exit_code_of_a_loss_has_not_lost() {
     let service = Service::one();
     for code in [122, 123] {
         let script = format!("echo x >> runs-{code}; exit {code}");
-        service.shell("elect a --again", &script).ends(code);
+        service.begin("elect a --again", &script).end().ends(code);
         assert_eq!(fs::read_to_string(service.path(&format!("runs-{code}"))).unwrap_or_default(), "x\n");
     }
 }

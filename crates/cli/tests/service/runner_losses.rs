@@ -13,8 +13,8 @@ use crate::wires::Wire;
 const STUBBORN: &str = "trap '' TERM; (while :; do date +%s%N >> beats; sleep 0.01; done) & \
                         while :; do date +%s%N >> beats; sleep 0.01; done";
 
-/// Notes when it was let in.
-const NEXT: &str = "date +%s%N > next";
+/// Notes when it was let in, and stays for a while in which anything that still runs would show.
+const NEXT: &str = "date +%s%N > next; sleep 0.5";
 
 impl Service {
     fn beats(&self) -> Vec<u64> {

@@ -12,7 +12,7 @@ use super::{Disk, DiskFile, SECTOR, Work};
 /// What is wrong with a disk. Nothing by default.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Writes fail, after some of the bytes may have been written.
+    /// Writes fail, after some of the sectors may have been written.
     pub writes_fail: bool,
     /// Syncs fail. What they should have made safe looks synced from then on: it can be read, until the power is cut,
     /// and no later sync does anything for it.
@@ -250,8 +250,10 @@ impl DiskFile for Open {
             let mut store = self.disk.alive()?;
             let fails = store.faults.writes_fail;
             let image = store.files.get_mut(&self.name).ok_or_else(absent)?;
-            let written = if fails { &bytes[..bytes.len() / 2] } else { bytes };
-            image.write(at as usize, written);
+            let at = at as usize;
+            // Whole sectors, as with a system that takes over a page at a time.
+            let half = ((at + bytes.len() / 2) / SECTOR * SECTOR).saturating_sub(at);
+            image.write(at, if fails { &bytes[..half] } else { bytes });
             if fails { Err(broken("write")) } else { Ok(()) }
         })
     }

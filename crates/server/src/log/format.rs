@@ -17,7 +17,8 @@
 //! A frame is written only when the one before it is safe, so only the last write can be torn. The log assumes two things
 //! about the disk:
 //!
-//! - A sector of 512 bytes is written whole or not at all.
+//! - A sector of 512 bytes is written whole or not at all, also by a write that fails or whose process is killed: the
+//!   system takes over whole pages.
 //! - A sector that was never written is zero: a segment is filled with zeros before it gets its name, and what a torn
 //!   write left behind is zeroed before anything is written over it.
 //!

@@ -222,3 +222,20 @@ async fn a_log_can_be_closed_on_a_full_disk() {
         assert_eq!(log.reader.lock().last(), Some(id(1, next - 1)));
     }
 }
+
+#[tokio::test]
+async fn what_a_failed_write_left_behind_is_cut_off() {
+    for length in [10, 600, 1200, 5000] {
+        let disk = MemoryDisk::default();
+        let (mut log, _closed) = open(&disk).await.unwrap();
+        append(&mut log, vec![entry(1, 0, 50)]).await;
+        disk.fault(|faults| faults.writes_fail = true);
+        hand_over(&mut log, vec![entry(1, 1, length)]).await.await.unwrap().unwrap_err();
+        disk.fault(|faults| faults.writes_fail = false);
+        for cuts_power in [false, true] {
+            let disk = if cuts_power { disk.crash(length as u64) } else { disk.restart() };
+            let (log, _closed) = open(&disk).await.unwrap_or_else(|error| panic!("{length}: {error}"));
+            assert_eq!(log.reader.lock().last(), Some(id(1, 0)), "{length}");
+        }
+    }
+}

@@ -67,7 +67,7 @@ fn a_lock_taken_by_force_ends_the_command() {
 fn a_command_is_dead_before_its_lock_can_be_granted_again() {
     let service = Service::one();
     let wire = Wire::to(service.address(1).parse().expect("it is an address"));
-    let line = format!("lock a --ttl 1500ms --grace 300ms --endpoints {}", wire.address);
+    let line = format!("lock a --ttl 3s --grace 300ms --endpoints {}", wire.address);
     let holder = service.begin(&line, STUBBORN);
     service.is_beating();
     let next = service.begin("lock a", NEXT);
@@ -81,7 +81,7 @@ fn a_command_is_dead_before_its_lock_can_be_granted_again() {
 #[test]
 fn a_command_is_dead_before_a_stopped_node_goes_on() {
     let service = Service::one();
-    let holder = service.begin("elect a --ttl 1s --grace 200ms", STUBBORN);
+    let holder = service.begin("elect a --ttl 2s --grace 200ms", STUBBORN);
     service.is_beating();
     let next = service.begin("elect a --ttl 1min", NEXT);
     service.has_waiters("a", 1);
@@ -95,7 +95,7 @@ fn a_command_is_dead_before_a_stopped_node_goes_on() {
 #[test]
 fn a_command_ends_with_a_node_that_is_gone_and_the_next_is_served_when_it_is_back() {
     let mut service = Service::one();
-    let holder = service.begin("lock a --ttl 1s", STUBBORN);
+    let holder = service.begin("lock a --ttl 2s", STUBBORN);
     service.is_beating();
     let next = service.begin("lock a --ttl 1min --connect-wait 1min", NEXT);
     service.has_waiters("a", 1);
@@ -118,9 +118,9 @@ fn without_a_node_nothing_is_run() {
     assert!(begun.elapsed() < Duration::from_secs(5));
     service.run(1);
     service.is_served();
-    let holder = service.hold("lock a --ttl 1s", "in");
+    let holder = service.hold("lock a --ttl 4s", "in");
     // One whose session ends first, and one that loses its patience first: neither has run anything.
-    let waiters = ["lock a --ttl 600ms", "lock a --ttl 1min --connect-wait 300ms"];
+    let waiters = ["lock a --ttl 2s", "lock a --ttl 1min --connect-wait 300ms"];
     let waiters = waiters.map(|line| service.begin(line, "touch never"));
     service.has_waiters("a", 2);
     service.kill(1);
@@ -136,7 +136,7 @@ fn without_a_node_nothing_is_run() {
 #[test]
 fn a_command_is_dead_in_time_while_its_runner_is_stopped() {
     let service = Service::one();
-    let holder = service.begin("lock a --ttl 1500ms --grace 300ms", STUBBORN);
+    let holder = service.begin("lock a --ttl 3s --grace 300ms", STUBBORN);
     service.is_beating();
     let next = service.begin("lock a --ttl 1min", NEXT);
     service.has_waiters("a", 1);

@@ -66,9 +66,8 @@ fn a_refusal_names_what_it_is_about_once() {
 #[test]
 fn without_a_majority_that_is_what_is_said() {
     let mut service = Service::three();
-    let [gone, also_gone] = service.followers()[..] else { panic!("there are two") };
-    service.kill(gone);
-    service.kill(also_gone);
+    service.kill(1);
+    service.kill(2);
     let line = "lock a --connect-wait 2s -v";
     let ran = service.shell(line, "touch never").ends(123);
     let lines: Vec<&str> = ran.err.lines().collect();

@@ -139,7 +139,7 @@ fn ctrl_z_gives_the_prompt_back_and_fg_goes_on() {
 fn a_job_that_is_stopped_for_too_long_loses_its_lock_and_its_command() {
     let service = Service::one();
     let mut terminal = Terminal::open(&service);
-    terminal.line(&format!("{BINARY} lock a --ttl 1s --grace 100ms -- sh -c 'echo $$ > in; exec sleep 60'"));
+    terminal.line(&format!("{BINARY} lock a --ttl 2s --grace 100ms -- sh -c 'echo $$ > in; exec sleep 60'"));
     let command: u32 = service.written("in").trim().parse().expect("a number");
     terminal.types("\x1a");
     service.shell("lock a", &format!("kill -0 {command} || echo dead > dead")).ends(0);

@@ -41,7 +41,7 @@ fn a_leader_campaigns_again_when_told_to() {
 fn a_leader_whose_probe_fails_does_not_go_on() {
     let service = Service::one();
     std::fs::write(service.path("healthy"), "").expect("there is room");
-    let mut command = service.client(&["elect", "a", "--ttl", "1s", "--probe-every", "50ms"]);
+    let mut command = service.client(&["elect", "a", "--ttl", "3s", "--probe-every", "200ms"]);
     command.args(["--probe", "test -e healthy", "--", "/bin/sh", "-c", "echo in > in; exec sleep 60"]);
     let leader = Running::start(command);
     service.written("in");

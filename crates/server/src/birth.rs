@@ -74,6 +74,7 @@ use openraft::errors::{Fatal, InitializeError, RaftError};
 use openraft::raft::VoteRequest;
 use openraft::{RPCTypes, RaftState};
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tonic::Status;
 use tonic::transport::Channel;
@@ -158,7 +159,13 @@ impl Position {
             let last = state.log_ids.last().copied();
             Self { vote, leads, last, committed: state.local_committed().copied() }
         };
-        raft.with_raft_state(look).await
+        let (tell, told) = oneshot::channel();
+        let request = move |state: &RaftState<Types>| {
+            // Whoever asked may have gone meanwhile.
+            let _ = tell.send(look(state));
+        };
+        raft.external_request(request).await?;
+        told.await.map_err(|_| Fatal::Stopped)
     }
 }
 

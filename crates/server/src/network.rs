@@ -273,11 +273,10 @@ impl Peer {
         whole(&frame.payload).map_err(|error| unclear(&error))
     }
 
-    fn may_stand(&self) -> Result<(), RpcError> {
-        match &self.gate {
-            Some(gate) if gate.may_stand() => Ok(()),
-            _ => Err(Unreachable::from_string("a node that is not settled asks for no votes").into()),
-        }
+    /// The vote of a node that is not asked, because this one may not stand for election.
+    fn unasked(&self, rpc: &VoteRequest<Types>) -> Option<VoteResponse<Types>> {
+        let may_stand = self.gate.as_ref().is_some_and(|gate| gate.may_stand());
+        (!may_stand).then(|| VoteResponse::new(rpc.vote, None, false))
     }
 
     fn late(&self, action: RPCTypes, timeout: Duration) -> RpcError {
@@ -301,7 +300,9 @@ impl NetVote<Types> for Peer {
         rpc: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RpcError> {
-        self.may_stand()?;
+        if let Some(response) = self.unasked(&rpc) {
+            return Ok(response);
+        }
         let call = |mut client: PeerClient<Channel>, request| async move { client.vote(request).await };
         self.ask(RPCTypes::Vote, &rpc, option.hard_ttl(), call).await
     }
@@ -311,7 +312,9 @@ impl NetVote<Types> for Peer {
         rpc: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RpcError> {
-        self.may_stand()?;
+        if let Some(response) = self.unasked(&rpc) {
+            return Ok(response);
+        }
         let call = |mut client: PeerClient<Channel>, request| async move { client.pre_vote(request).await };
         self.ask(RPCTypes::Vote, &rpc, option.hard_ttl(), call).await
     }

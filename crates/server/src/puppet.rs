@@ -47,6 +47,19 @@ impl Lines {
         Arc::new(Line { from, net: Arc::clone(&self.0) })
     }
 
+    /// Ends all connections of a node, and lets no further ones in.
+    fn cut(&self, id: u64) {
+        let mut net = self.0.lock().unwrap();
+        net.doors.remove(&self.address(id));
+        net.open.retain(|(from, to, passing)| {
+            let is_its = *from == id || *to == id;
+            if is_its {
+                passing.abort();
+            }
+            !is_its
+        });
+    }
+
     pub(crate) fn address(&self, node: u64) -> String {
         format!("node{node}:1")
     }
@@ -158,16 +171,7 @@ impl Cast {
     /// Kills a real node and takes its disk away.
     pub(crate) async fn rob(&mut self, id: u64) {
         self.serving.remove(&id).unwrap().abort();
-        let mut net = self.lines.0.lock().unwrap();
-        net.doors.remove(&self.members[&id]);
-        net.open.retain(|(from, to, passing)| {
-            let is_its = *from == id || *to == id;
-            if is_its {
-                passing.abort();
-            }
-            !is_its
-        });
-        drop(net);
+        self.lines.cut(id);
         self.nodes.remove(&id).unwrap().shutdown().await;
         self.disks.insert(id, MemoryDisk::default());
     }

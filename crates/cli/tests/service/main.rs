@@ -3,8 +3,8 @@
 //! `runner_*` is about commands that run while something is held, and every way in which they end. `showing` is about what
 //! the other commands print, `large` about more than one message can carry, `majority` about what is said where no majority
 //! answers, `logging` about what a node writes of itself. `cluster` kills, stops and restarts nodes while clients write to
-//! a file behind a lock; `partition` pulls a cable, `full_disk` fills a disk. `hostile`, `flood` and `damage` are about those
-//! who mean no good, and what must not
+//! a file behind a lock; `partition` pulls a cable, `full_disk` fills a disk, `tokens` takes directories away. `hostile`,
+//! `flood` and `damage` are about those who mean no good, and what must not
 //! come of it.
 
 mod cluster;
@@ -29,6 +29,7 @@ mod runner_waiting;
 mod runs;
 mod showing;
 mod talker;
+mod tokens;
 
 #[path = "../common/addresses.rs"]
 mod addresses;

@@ -183,10 +183,10 @@ impl Troubles {
             Trouble::Cut(one, other) => sim.partition(host(one), host(other)),
             Trouble::OneWay(from, to) => sim.partition_oneway(host(from), host(to)),
             Trouble::Alone(node) => {
-                self.others(node).for_each(|other| sim.partition(host(node), host(other)))
+                self.others(node).for_each(|other| sim.partition(host(node), host(other)));
             }
             Trouble::Lonely(client) => {
-                (1..=self.nodes).for_each(|node| sim.partition(guest(client), host(node)))
+                (1..=self.nodes).for_each(|node| sim.partition(guest(client), host(node)));
             }
             Trouble::Unreached(client, node) => sim.partition_oneway(guest(client), host(node)),
             Trouble::Held(one, other) => sim.hold(host(one), host(other)),

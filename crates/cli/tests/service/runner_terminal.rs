@@ -81,6 +81,8 @@ fn parent_of(pid: u32) -> u32 {
 fn a_background_job_leaves_the_terminal_to_the_shell() {
     let service = Service::one();
     let mut terminal = Terminal::open(&service);
+    // It says at once what becomes of its jobs.
+    terminal.line("set -b");
     let script = "echo in > in; while [ ! -e enough ]; do sleep 0.02; done; echo out > out";
     terminal.line(&format!("{BINARY} lock a -- sh -c '{script}' &"));
     service.written("in");
@@ -97,9 +99,9 @@ fn a_background_job_leaves_the_terminal_to_the_shell() {
         "{BINARY} lock b --ttl 1min -- sh -c 'echo $$ > reader; read line; echo $line > third' &"
     ));
     let reader = service.written("reader").trim().parse().expect("a number");
-    // The shell knows of a stop when the runner has stopped too.
-    let runner = parent_of(parent_of(reader));
-    until("it is stopped", || is_stopped(reader) && is_stopped(runner));
+    until("it is stopped", || is_stopped(reader));
+    // The shell knows it when all threads of the runner have stopped too.
+    terminal.shows("Stopped");
     terminal.line("fg");
     terminal.line("to the job");
     assert_eq!(service.written("third"), "to the job\n");

@@ -139,7 +139,7 @@ pub(crate) fn check_acquire(ask: &Acquire) -> Result<(), Failure> {
         check_name(&want.name)?;
         check_mode(want.mode)?;
         if ask.wants[..index].iter().any(|other| other.name == want.name) {
-            return Err(invalid(format!("{} is asked for twice", want.name)));
+            return Err(invalid(format!("'{}' is asked for twice", want.name)));
         }
     }
     if ask.lock_delay_ms > MAX_LOCK_DELAY_MS {

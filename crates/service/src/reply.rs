@@ -78,7 +78,7 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
     /// It would have had to wait, and was not to.
-    #[error("{name} is held by {}", describe(.holder))]
+    #[error("'{name}' is held by {}", describe(.holder))]
     Busy {
         /// The first name in the way.
         name: Name,
@@ -101,7 +101,7 @@ pub enum Failure {
     #[error("nothing is held under token {0}")]
     NotHeld(Token),
     /// The name is in use in a way that does not go with this one.
-    #[error("{name} is in use as {used_as}")]
+    #[error("'{name}' is in use as {used_as}")]
     Mismatch {
         /// Which.
         name: Name,
@@ -112,7 +112,7 @@ pub enum Failure {
     #[error("session {0} is no candidate")]
     NoCandidate(SessionId),
     /// The name is held by nobody.
-    #[error("{0} is held by nobody")]
+    #[error("'{0}' is held by nobody")]
     Free(Name),
     /// A limit would be passed.
     #[error("limit reached: {0}")]
@@ -208,7 +208,7 @@ impl std::fmt::Display for Cycle<'_> {
         for (index, wait) in self.0.iter().enumerate() {
             let comma = if index > 0 { ", " } else { "" };
             let verb = if wait.holds { "held by" } else { "queued before it by" };
-            write!(f, "{comma}{} waits for {}, {verb} {}", wait.session, wait.name, wait.behind)?;
+            write!(f, "{comma}{} waits for '{}', {verb} {}", wait.session, wait.name, wait.behind)?;
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ fn a_stronger_mode_takes_a_new_token_on_all_names_of_the_grant() {
         s1 lock x:shared y  | s1#2 granted 1
         s1 lock y again     | s1#3 granted 1 x2
         s1 convert 1 x      | s1#4 granted 2 x2
-        s2 lock x try       | s2#2 failed: x is held by h1 (session s1)
+        s2 lock x try       | s2#2 failed: 'x' is held by h1 (session s1)
         s1 release 1        | s1#5 failed: nothing is held under token 1
         ",
     );
@@ -67,7 +67,7 @@ fn while_it_waits_the_name_is_held_as_before_and_nobody_else_gets_in() {
         // The one who converts was not in anybody's way before; now it is.
         s3 lock x strand=1          | s1 contended 1 x; s3#3 queued 2
         @100                        | s1#3 failed: not granted in the time allowed; s3#2 granted 3; s3 contended 3 x
-        s1 convert 1 x try          | s1#4 failed: x is held by h2 (session s2)
+        s1 convert 1 x try          | s1#4 failed: 'x' is held by h2 (session s2)
         s1 release 1                | s1#5 done
         ",
     );
@@ -81,8 +81,8 @@ fn two_who_both_want_more_would_wait_for_each_other() {
         s1 lock x:shared  | s1#2 granted 1
         s2 lock x:shared  | s2#2 granted 2
         s1 convert 1 x    | s2 contended 2 x; s1#3 queued 0
-        s2 convert 2 x    | s2#3 failed: waiting would close a cycle: s2 waits for x, queued before it by s1, s1 waits for x, held by s2
-        s2 convert 2 x try | s2#4 failed: x is held by h1 (session s1)
+        s2 convert 2 x    | s2#3 failed: waiting would close a cycle: s2 waits for 'x', queued before it by s1, s1 waits for 'x', held by s2
+        s2 convert 2 x try | s2#4 failed: 'x' is held by h1 (session s1)
         s2 release 2      | s2#5 done; s1#3 granted 3
         ",
     );
@@ -116,7 +116,7 @@ fn permits_can_be_added_and_given_back() {
         s1 convert 3 x:3/4          | s1#4 queued 0
         s2 convert 2 x:1/4          | s2#3 done; s1#4 granted 4; s1 contended 4 x
         s1 convert 4 x:1/4          | s1#5 done; s3#2 granted 5
-        s1 convert 4 x:1/5          | s1#6 failed: x is in use as 4 permits
+        s1 convert 4 x:1/5          | s1#6 failed: 'x' is in use as 4 permits
         s1 convert 4 x:0/4          | s1#7 failed: it takes one permit at least
         s1 convert 4 x:9/4          | s1#8 failed: 9 permits of 4 can never be granted
         ",

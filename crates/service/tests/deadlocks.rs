@@ -12,7 +12,7 @@ fn two_who_take_two_locks_in_opposite_order() {
         s1 lock x         | s1#2 granted 1
         s2 lock y         | s2#2 granted 2
         s1 lock y         | s2 contended 2 y; s1#3 queued 0
-        s2 lock x         | s2#3 failed: waiting would close a cycle: s2 waits for x, held by s1, s1 waits for y, held by s2
+        s2 lock x         | s2#3 failed: waiting would close a cycle: s2 waits for 'x', held by s1, s1 waits for 'y', held by s2
         s2 release 2      | s2#4 done; s1#3 granted 3
         ",
     );
@@ -24,8 +24,8 @@ fn a_strand_that_waits_for_itself() {
         "
         s1 open              | s1#1 opened
         s1 lock x            | s1#2 granted 1
-        s1 lock x            | s1#3 failed: waiting would close a cycle: s1 waits for x, held by s1
-        s1 lock x try        | s1#4 failed: x is held by h1 (session s1)
+        s1 lock x            | s1#3 failed: waiting would close a cycle: s1 waits for 'x', held by s1
+        s1 lock x try        | s1#4 failed: 'x' is held by h1 (session s1)
         // Another strand of the same session is somebody else.
         s1 lock x strand=1   | s1 contended 1 x; s1#5 queued 0
         ",
@@ -38,7 +38,7 @@ fn a_second_exclusive_request_over_a_shared_one_of_the_same_strand() {
         "
         s1 open                | s1#1 opened
         s1 lock x:shared       | s1#2 granted 1
-        s1 lock x again        | s1#3 failed: waiting would close a cycle: s1 waits for x, held by s1
+        s1 lock x again        | s1#3 failed: waiting would close a cycle: s1 waits for 'x', held by s1
         s1 lock x:shared       | s1#4 granted 2
         ",
     );
@@ -56,7 +56,7 @@ fn a_ring_of_four() {
         s1 lock b | s2 contended 2 b; s1#3 queued 0
         s2 lock c | s3 contended 3 c; s2#3 queued 0
         s3 lock d | s4 contended 4 d; s3#3 queued 0
-        s4 lock a | s4#3 failed: waiting would close a cycle: s4 waits for a, held by s1, s1 waits for b, held by s2, s2 waits for c, held by s3, s3 waits for d, held by s4
+        s4 lock a | s4#3 failed: waiting would close a cycle: s4 waits for 'a', held by s1, s1 waits for 'b', held by s2, s2 waits for 'c', held by s3, s3 waits for 'd', held by s4
         ",
     );
 }
@@ -71,7 +71,7 @@ fn the_queue_is_part_of_a_cycle() {
         s2 lock y                   | s2#2 granted 2
         s3 lock x                   | s1 contended 1 x; s3#2 queued 0
         s2 lock x:shared            | s2#3 queued 1
-        s1 lock y                   | s1#3 failed: waiting would close a cycle: s1 waits for y, held by s2, s2 waits for x, queued before it by s3, s3 waits for x, held by s1
+        s1 lock y                   | s1#3 failed: waiting would close a cycle: s1 waits for 'y', held by s2, s2 waits for 'x', queued before it by s3, s3 waits for 'x', held by s1
         ",
     );
 }
@@ -88,7 +88,7 @@ fn one_who_overtakes_can_close_a_cycle_without_holding_anything() {
         s3 lock y                             | s3#2 granted 3
         s3 lock x:shared z                    | s2 contended 2 z; s3#3 queued 0
         s1 lock y                             | s3 contended 3 y; s1#3 queued 0
-        s4 lock x priority=1                  | s4#2 failed: waiting would close a cycle: s4 waits for x, held by s1, s1 waits for y, held by s3, s3 waits for x, queued before it by s4
+        s4 lock x priority=1                  | s4#2 failed: waiting would close a cycle: s4 waits for 'x', held by s1, s1 waits for 'y', held by s3, s3 waits for 'x', queued before it by s4
         s4 lock x                             | s1 contended 1 x; s4#3 queued 1
         s2 release 2                          | s2#3 done; s3#3 granted 4; s3 contended 4 x
         ",
@@ -143,7 +143,7 @@ fn a_holder_of_permits_outside_the_cycle_can_break_it() {
         s1 lock x     | s2 contended 3 x; s1#3 queued 0
         s2 lock p:1/2 | s1 contended 1 p; s3 contended 2 p; s2#3 queued 0
         // With this, it is a deadlock: both permits are held by those who wait for s2.
-        s3 lock x     | s3#3 failed: waiting would close a cycle: s3 waits for x, held by s2, s2 waits for p, held by s3
+        s3 lock x     | s3#3 failed: waiting would close a cycle: s3 waits for 'x', held by s2, s2 waits for 'p', held by s3
         s3 release 2  | s3#4 done; s2#3 granted 4
         ",
     );
@@ -162,7 +162,7 @@ fn a_conversion_is_part_of_a_cycle() {
         s1 cancel 4       | s1#4 failed: cancelled; s1#5 done
         s1 cancel 3       | s1#3 failed: cancelled; s1#6 done
         s1 lock y         | s1#7 queued 0
-        s2 convert 2 x    | s2#4 failed: waiting would close a cycle: s2 waits for x, held by s1, s1 waits for y, held by s2
+        s2 convert 2 x    | s2#4 failed: waiting would close a cycle: s2 waits for 'x', held by s1, s1 waits for 'y', held by s2
         ",
     );
 }
@@ -178,7 +178,7 @@ fn a_long_cycle_is_told_in_part() {
     }
     let told = desk.batch("s100 lock n1");
     assert!(
-        told.starts_with("s100#3 failed: waiting would close a cycle: s100 waits for n1, held by s1"),
+        told.starts_with("s100#3 failed: waiting would close a cycle: s100 waits for 'n1', held by s1"),
         "{told}"
     );
     assert_eq!(told.matches("waits for").count(), 64);

@@ -84,7 +84,7 @@ fn an_acquisition_has_one_to_sixty_four_names() {
     assert_eq!(bench.lock(&[], 0), "failed: it takes 1 to 64 names at once, not 0");
     assert_eq!(bench.lock(&names, 0), "failed: it takes 1 to 64 names at once, not 65");
     assert_eq!(bench.lock(&names[1..], 0), "granted 1");
-    assert_eq!(bench.lock(&["a", "b", "a"], 0), "failed: a is asked for twice");
+    assert_eq!(bench.lock(&["a", "b", "a"], 0), "failed: 'a' is asked for twice");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn permits_make_sense() {
     assert_eq!(permits(u32::MAX, u32::MAX), "granted 1");
     assert_eq!(
         permits(u32::MAX, u32::MAX),
-        "failed: waiting would close a cycle: s1 waits for p, held by s1"
+        "failed: waiting would close a cycle: s1 waits for 'p', held by s1"
     );
 }
 

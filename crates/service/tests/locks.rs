@@ -106,9 +106,9 @@ fn try_names_who_is_in_the_way() {
         "
         s1 open & s2 open & s3 open | s1#1 opened; s2#1 opened; s3#1 opened
         s1 lock x                   | s1#2 granted 1
-        s2 lock y x try             | s2#2 failed: x is held by h1 (session s1)
+        s2 lock y x try             | s2#2 failed: 'x' is held by h1 (session s1)
         s2 lock x y                 | s1 contended 1 x; s2#3 queued 0
-        s3 lock y try               | s3#2 failed: y is held by h2 (session s2)
+        s3 lock y try               | s3#2 failed: 'y' is held by h2 (session s2)
         ",
     );
 }
@@ -153,7 +153,7 @@ fn what_a_strand_holds_is_granted_again_where_asked_for() {
         s1 lock x again    | s1#3 granted 1 x2
         s1 lock y:shared again | s1#4 granted 1 x3
         // Another strand holds nothing.
-        s1 lock y try again strand=1 | s1#5 failed: y is held by h1 (session s1)
+        s1 lock y try again strand=1 | s1#5 failed: 'y' is held by h1 (session s1)
         s1 release 1       | s1#6 done
         s1 release 1       | s1#7 done
         s1 release 1       | s1#8 done; s2#2 granted 2
@@ -180,12 +180,12 @@ fn a_name_is_used_in_one_way_at_a_time() {
         "
         s1 open & s2 open | s1#1 opened; s2#1 opened
         s1 lock x         | s1#2 granted 1
-        s2 lead x         | s2#2 failed: x is in use as a lock
+        s2 lead x         | s2#2 failed: 'x' is in use as a lock
         s1 lead y         | s1#3 granted 2; y led by s1 in 2 with ''
-        s2 lock y         | s2#3 failed: y is in use as an election
+        s2 lock y         | s2#3 failed: 'y' is in use as an election
         s1 lock z:1/3     | s1#4 granted 3
-        s2 lock z:1/4     | s2#4 failed: z is in use as 3 permits
-        s2 lead z         | s2#5 failed: z is in use as 3 permits
+        s2 lock z:1/4     | s2#4 failed: 'z' is in use as 3 permits
+        s2 lead z         | s2#5 failed: 'z' is in use as 3 permits
         s1 release 3      | s1#5 done
         s2 lock z:1/4     | s2#6 granted 4
         ",
@@ -202,9 +202,9 @@ fn a_lost_holder_delays_the_next_one_and_a_release_does_not() {
         s1 lock x delay=500        | s1#4 granted 2
         s2 lock x                  | s1 contended 2 x; s2#2 queued 0
         @1000                      | s1 ended: expired
-        s2 lock x strand=1 try     | s2#3 failed: x is held by h2 (session s2)
+        s2 lock x strand=1 try     | s2#3 failed: 'x' is held by h2 (session s2)
         s2 cancel 2                | s2#2 failed: cancelled; s2#4 done
-        s2 lock x try              | s2#5 failed: x is held by nobody yet (its lock delay runs)
+        s2 lock x try              | s2#5 failed: 'x' is held by nobody yet (its lock delay runs)
         s2 lock x                  | s2#6 queued 0
         @1499                      |
         @1500                      | s2#6 granted 3
@@ -222,8 +222,8 @@ fn force_takes_all_names_of_a_grant_and_says_why() {
         s1 lock x y                     | s1#2 granted 1
         s2 lock y                       | s1 contended 1 y; s2#2 queued 0
         s3 force x reason=stuck         | s1 lost 1: released by force by h3: stuck; s3#2 done; s2#2 granted 2
-        s3 force x                      | s3#3 failed: x is held by nobody
-        s3 force nothing                | s3#4 failed: nothing is held by nobody
+        s3 force x                      | s3#3 failed: 'x' is held by nobody
+        s3 force nothing                | s3#4 failed: 'nothing' is held by nobody
         s3 force y token=1              | s3#5 failed: nothing is held under token 1
         s3 force y token=2 reason=again | s2 lost 2: released by force by h3: again; s3#6 done
         s1 release 1                    | s1#3 failed: nothing is held under token 1

@@ -114,11 +114,11 @@ fn the_same_request_again_gets_the_same_reply_and_does_nothing() {
         s1#1 open         | s1#1 resumed
         s1#2 lock x       | s1#2 granted 1
         s1#2 lock x       | s1#2 granted 1
-        s2#2 lock x try   | s2#2 failed: x is held by h1 (session s1)
+        s2#2 lock x try   | s2#2 failed: 'x' is held by h1 (session s1)
         s1#3 release 1    | s1#3 done
         s1#3 release 1    | s1#3 done
         // It was refused then, and it is now.
-        s2#2 lock x try   | s2#2 failed: x is held by h1 (session s1)
+        s2#2 lock x try   | s2#2 failed: 'x' is held by h1 (session s1)
         ",
     );
 }

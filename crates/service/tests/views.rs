@@ -221,10 +221,10 @@ fn a_name_that_was_only_asked_for_leaves_nothing_behind() {
         "
         s1 open & s2 open | s1#1 opened; s2#1 opened
         s1 lock x         | s1#2 granted 1
-        s2 lock a x try   | s2#2 failed: x is held by h1 (session s1)
+        s2 lock a x try   | s2#2 failed: 'x' is held by h1 (session s1)
         s2 lock b x       | s1 contended 1 x; s2#3 queued 0
         s2 cancel 3       | s2#3 failed: cancelled; s2#4 done
-        s2 lock c c       | s2#5 failed: c is asked for twice
+        s2 lock c c       | s2#5 failed: 'c' is asked for twice
         ",
     );
     assert_eq!(listed(&desk.state, "", None), ["x"]);

@@ -94,7 +94,7 @@ impl Survey {
             let verb = if there == 1 { "answers" } else { "answer" };
             let what = match there * 2 > nodes {
                 true => "but none of them leads yet",
-                false => "and no majority: nothing can be granted",
+                false => "which is no majority: nothing can be granted",
             };
             return Failure::new(format!("{there} of {nodes} nodes {verb}, {what}"))
                 .hint("'conclave status' shows which nodes are missing");
@@ -295,7 +295,7 @@ mod tests {
         assert!(nobody.contains("no node answers at 127.0.0.1:29411, 127.0.0.1:29412"), "{nobody}");
         assert!(nobody.contains("(connection refused)") && nobody.contains("conclave serve"), "{nobody}");
         let one = said(survey([node(1, Condition::NoMajority, &[2, 3]), down(2), down(3)]));
-        assert!(one.contains("1 of 3 nodes answers, and no majority: nothing can be granted"), "{one}");
+        assert!(one.contains("1 of 3 nodes answers, which is no majority: nothing can be granted"), "{one}");
         let forms = said(survey([node(1, Condition::Forms, &[2]), down(2), node(3, Condition::Forms, &[2])]));
         assert!(forms.contains("waits for node 2 (first start)"), "{forms}");
     }

@@ -71,7 +71,7 @@ fn a_follower_that_is_left_alone_says_so() {
     others.iter().filter(|id| **id != leader).for_each(|id| service.kill(*id));
     is_not_served(&service, survivor, "no leader: no majority answers (1 of 3)");
     let failed = service.conclave("show a --connect-wait 100ms").ends(123);
-    assert!(failed.err.contains("1 of 3 nodes answers, and no majority"), "{}", failed.err);
+    assert!(failed.err.contains("1 of 3 nodes answers, which is no majority"), "{}", failed.err);
     others.iter().for_each(|id| service.run(*id));
     service.is_served();
     until("it is healthy", || health(&service, survivor) == SERVING);

@@ -112,7 +112,7 @@ fn without_a_node_nothing_is_run() {
     let begun = Instant::now();
     service.shell("lock a --connect-wait 200ms", "touch never").fails(
         123,
-        &format!("no node answers at {} (Connection refused)", service.address(1)),
+        &format!("no node answers at {} (connection refused)", service.address(1)),
         "'conclave serve'",
     );
     assert!(begun.elapsed() < Duration::from_secs(5));

@@ -58,7 +58,7 @@ fn a_lock_within_itself_is_pointed_out() {
 fn a_refusal_names_what_it_is_about_once() {
     let service = Service::one();
     let leader = service.hold("elect a", "in");
-    service.shell("lock a --try", "exit 0").explains(124, "error: refused: a is in use as an election");
+    service.shell("lock a --try", "exit 0").explains(124, "error: refused: 'a' is in use as an election");
     leader.let_go();
     service.conclave("lock s1 echo hi").refused("put -- before the command: conclave lock s1 -- echo hi");
 }

@@ -38,7 +38,7 @@ fn what_the_service_refuses_is_not_run() {
     for (line, why) in [
         ("lock a --ttl 100ms", "500 ms at least"),
         ("lock a --ttl 2880min", "86400000 ms at most"),
-        ("lock a a", "a is asked for twice"),
+        ("lock a a", "'a' is asked for twice"),
         ("lock a --lock-delay 120min", "a lock delay is 3600000 ms at most"),
     ] {
         service.shell(line, "touch never").explains(124, why);

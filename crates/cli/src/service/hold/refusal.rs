@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use conclave_client::v1::Holder;
 use conclave_client::v1::failed::Code;
-use conclave_client::v1::{Holder, StatusResponse};
 use conclave_client::{Client, Error};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Holding, Outcome, is_held_around};
 use crate::failure::Failure;
 use crate::service::see::{age, who};
+use crate::service::unanswered;
 
 /// How long to ask around for a better sentence.
 const ASKING: Duration = Duration::from_secs(1);
@@ -63,8 +63,8 @@ impl Holding<'_> {
                     Outcome::Refused
                 }
             },
-            Error::Unavailable(why) => {
-                self.voice.error(self.unavailable(client, why).await);
+            Error::Unavailable(_) => {
+                self.voice.error(unanswered(client, error).await);
                 Outcome::Unavailable
             }
             // Nothing has run yet: to lose the session is to be without the service, and nothing worse.
@@ -108,54 +108,4 @@ impl Holding<'_> {
             None => failure,
         }
     }
-
-    /// Nobody could be asked, or nobody who can decide anything.
-    async fn unavailable(&self, client: &Client, why: &str) -> Failure {
-        let why = why.split(" (os error").next().unwrap_or(why);
-        let (asked, answers) = ask_around(client).await;
-        let members = answers.iter().map(|status| status.members.len()).max().unwrap_or(0).max(1);
-        let places = client.endpoints().join(", ");
-        if answers.is_empty() {
-            let hint = "start one with 'conclave serve', or set CONCLAVE_ENDPOINTS to where it runs";
-            Failure::new(format!("no node answers at {places} ({why})")).hint(hint)
-        } else if answers.len() * 2 <= members {
-            let verb = if answers.len() == 1 { "answers" } else { "answer" };
-            let sentence = format!(
-                "{} of {members} nodes {verb}, which is no majority: nothing can be granted",
-                answers.len()
-            );
-            Failure::new(sentence).hint("'conclave status' shows which nodes do not answer")
-        } else {
-            let limit = self.args.endpoints.connect_wait;
-            let sentence = format!(
-                "{} of {asked} nodes answer, but none served within {limit:?} ({why})",
-                answers.len()
-            );
-            Failure::new(sentence).hint("'conclave status' shows how the nodes are")
-        }
-    }
-}
-
-/// Asks all nodes that are known how they are, at once: how many were asked, and what those said that answered.
-async fn ask_around(client: &Client) -> (usize, Vec<StatusResponse>) {
-    let mut asked = client.endpoints().to_vec();
-    let mut answers = ask_each(client, asked.clone()).await;
-    let members = answers.iter().flat_map(|status| &status.members).map(|member| member.address.clone());
-    let mut others: Vec<String> = members.filter(|address| !asked.contains(address)).collect();
-    others.sort();
-    others.dedup();
-    answers.extend(ask_each(client, others.clone()).await);
-    answers.sort_by_key(|status| status.node);
-    answers.dedup_by_key(|status| status.node);
-    asked.extend(others);
-    (asked.len(), answers)
-}
-
-async fn ask_each(client: &Client, addresses: Vec<String>) -> Vec<StatusResponse> {
-    let mut asking = JoinSet::new();
-    for address in addresses {
-        let client = client.clone();
-        asking.spawn(async move { timeout(ASKING, client.status(&address)).await });
-    }
-    asking.join_all().await.into_iter().flatten().flatten().collect()
 }

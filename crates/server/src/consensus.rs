@@ -399,18 +399,12 @@ pub(crate) fn is_whole(
 }
 
 /// Makes the disk say whose it is.
-async fn claim(disk: &Arc<dyn Disk>, mut identity: Identity) -> Result<Identity, StorageError> {
-    let before = identity.stage;
-    // A node that crashed while it began had not promised anything, and asks once more.
-    if identity.stage == Stage::Forming {
-        identity.stage = Stage::New;
-    }
+async fn claim(disk: &Arc<dyn Disk>, identity: Identity) -> Result<Identity, StorageError> {
     // A node with a full disk must be able to start.
-    if identity.is_noted && identity.stage == before {
-        return Ok(identity);
+    if !identity.is_noted {
+        let noted = identity.note(identity.stage).await;
+        noted.map_err(|error| StorageError::Io { place: disk.place("identity"), error })?;
     }
-    let noted = identity.note(identity.stage).await;
-    noted.map_err(|error| StorageError::Io { place: disk.place("identity"), error })?;
     Ok(identity)
 }
 

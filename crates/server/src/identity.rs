@@ -32,8 +32,6 @@ pub(crate) struct Identity {
 pub(crate) enum Stage {
     /// It does not know yet whether it has forgotten anything.
     New,
-    /// It has found out that it has not, and begins to take part.
-    Forming,
     /// It takes part.
     Settled,
 }

@@ -3,7 +3,7 @@
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// Distributed coordination: every classic algorithm once, as a pure state machine.
+/// A replicated lock and leader service, and a laboratory for the classic algorithms of distributed coordination.
 #[derive(Debug, Parser)]
 #[command(name = "conclave", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
@@ -57,9 +57,28 @@ pub fn completions(shell: Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
+#[cfg(all(feature = "service", feature = "laboratory"))]
 const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave serve
   conclave lock nightly-backup -- ./backup.sh
+  conclave list
+  conclave sim ricart-agrawala -n 3 --entries 1
+  conclave check ricart-agrawala -n 3
+  conclave cluster start ricart-agrawala -n 3
+
+Exit codes: 0 all held, 1 a property failed or what was asked for did not happen, 2 wrong usage or input; 'conclave lock --help' \
+has those of the service.";
+
+#[cfg(not(feature = "laboratory"))]
+const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
+  conclave serve
+  conclave lock nightly-backup -- ./backup.sh
+  conclave status
+
+Exit codes: 0 it was done, 1 it was not, 2 wrong usage, 123 the service does not answer; 'conclave lock --help' has the others.";
+
+#[cfg(not(feature = "service"))]
+const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave list
   conclave sim ricart-agrawala -n 3 --entries 1
   conclave check ricart-agrawala -n 3

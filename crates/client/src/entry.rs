@@ -50,6 +50,8 @@ pub struct Entry {
     pub shared: Arc<Shared>,
     pub open: v1::Open,
     pub last_sent: Moment,
+    /// When the last request was sent that is known to have renewed it.
+    last_renewed: Moment,
     /// Whether it has made itself known on the present connection.
     pub is_known: bool,
     next_request: u64,
@@ -70,6 +72,7 @@ impl Entry {
             shared,
             open,
             last_sent: now,
+            last_renewed: now,
             is_known: true,
             next_request: 1,
             pending: BTreeMap::new(),
@@ -192,10 +195,16 @@ impl Entry {
         let Some(pending) = self.pending.get(&request) else { return };
         self.unheard.remove(&request);
         if !reply.renewed {
-            // Refused by a node: the service has not seen it.
+            // Refused by a node: the service has not seen it, nor what came with it. It renewed nothing, so the next renewal
+            // is due as if it had never been sent.
+            self.last_sent = self.last_renewed;
+            if let Some(place) = self.told.iter().position(|(by, _)| *by == request) {
+                self.settled.extend(self.told.remove(place).into_iter().flat_map(|(_, settled)| settled));
+            }
             return;
         }
         if let Some(sent) = pending.first_sent {
+            self.last_renewed = self.last_renewed.max(sent);
             self.shared.renewed(sent);
         }
         while self.told.front().is_some_and(|(by, _)| *by <= request) {
@@ -324,6 +333,11 @@ mod tests {
             self.settle(request, waited).expect("it was pending");
         }
 
+        fn refused_by_a_node(&mut self, request: u64) {
+            self.hear(request, &v1::Reply { request, ..v1::Reply::default() });
+            self.settle(request, false).expect("it was pending");
+        }
+
         fn introduced(&mut self) -> Vec<(u64, u64, Vec<u64>)> {
             self.introduce(SystemClock.now()).iter().map(said).collect()
         }
@@ -437,5 +451,27 @@ mod tests {
         entry.answered(last, true);
         entry.answered(last + 1, false);
         assert_eq!(entry.send(release()), (last + 2, last + 2, vec![last]));
+    }
+
+    #[test]
+    fn what_a_node_refuses_renews_nothing_and_tells_nothing() {
+        let mut entry = entry();
+        let begun = SystemClock.now();
+        entry.send(lock());
+        entry.queued(1);
+        entry.answered(1, true);
+        let due = entry.renew_at();
+        assert!(due >= begun);
+        // Whoever goes on asking for what is refused must be renewed all the same.
+        for request in 2..5 {
+            std::thread::sleep(Duration::from_millis(2));
+            assert_eq!(entry.send(lock()), (request, request, vec![1]), "and what waited is told again");
+            assert!(entry.renew_at() > due);
+            entry.refused_by_a_node(request);
+            assert_eq!(entry.renew_at(), due);
+        }
+        entry.send(lock());
+        entry.answered(5, false);
+        assert_eq!(entry.send(lock()), (6, 6, vec![]), "now it has arrived");
     }
 }

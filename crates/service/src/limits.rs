@@ -43,6 +43,8 @@ pub const MAX_WAITS: usize = 1_000_000;
 /// Nobody is refused a release: only one that gives something back is remembered, so there are at most
 /// [`MAX_GRANTS_PER_SESSION`] more of them.
 pub const MAX_REMEMBERED_REPLIES: usize = 1_000;
+/// Requests that one command may name as settled.
+pub const MAX_SETTLED_AT_ONCE: usize = 1_000;
 /// Past holders that are remembered for each name.
 pub const MAX_HISTORY: usize = 16;
 /// Steps of a cycle or of a chain of waiting that are told: nobody reads more.

@@ -149,6 +149,7 @@ impl Keeper {
         while self.has_runner && self.deadlines.is_none() {
             self.wait()?;
         }
+        self.act();
         if self.is_ending || !self.has_runner {
             self.report(Event::Gone);
             return Ok(());
@@ -208,7 +209,8 @@ impl Keeper {
         }
     }
 
-    /// Does what the deadlines demand. An end that has begun is not called off: the command was told.
+    /// Does what the deadlines demand, when all orders that have arrived were read: after a stop of the keeper there may be
+    /// many, and only the newest counts. An end that has begun is not called off: the command was told.
     fn act(&mut self) {
         let Some(deadlines) = self.deadlines else { return };
         let now = Boot::now();
@@ -293,7 +295,6 @@ impl Keeper {
             new.kill_at = self.deadlines.map_or(new.kill_at, |old| old.kill_at.min(new.kill_at));
         }
         self.deadlines = Some(new);
-        self.act();
     }
 
     /// Nobody renews the lease any more: what runs is told to end now, and has the usual time for it, but no longer than

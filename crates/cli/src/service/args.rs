@@ -300,8 +300,8 @@ The environment of the command has CONCLAVE_TOKEN, the fencing token: pass it to
 refuse smaller ones. CONCLAVE_LOCK is the name; of several names, which may contain spaces, CONCLAVE_LOCKS has one in each line.
 
 If the lock is lost, the command and everything it started gets SIGTERM, and SIGKILL in time: before anybody else can get the \
-lock. This also holds if 'conclave lock' itself is killed or stopped. A job that Ctrl-Z stops for longer than the TTL loses its \
-lock and its command.
+lock. This also holds if 'conclave lock' itself is killed or stopped. A job that Ctrl-Z stops for too long \
+(TTL less grace) loses its lock and its command.
 
 The lock is held until the command and everything it started has ended; --release-on-exit gives it back when the command \
 itself ends. Nested 'conclave lock' commands are separate holders: take several locks at once ('conclave lock A B'), so that two \

@@ -41,6 +41,8 @@ enum Outcome {
     TimedOut,
     /// It was lost while the command ran.
     Lost,
+    /// The same, and something of the command could not be ended.
+    StillRunning,
     /// The service does not answer.
     Unavailable,
     /// The service refused.
@@ -49,6 +51,9 @@ enum Outcome {
     NotStarted,
 }
 
+/// How long a keeper may take to end what must end at once.
+const ALLOWANCE: Duration = Duration::from_millis(250);
+
 impl Outcome {
     fn code(self) -> u8 {
         match self {
@@ -56,7 +61,7 @@ impl Outcome {
             Self::Signalled(signal) => 128 + u8::try_from(signal as i32).unwrap_or(0),
             Self::Busy => 120,
             Self::TimedOut => 121,
-            Self::Lost => 122,
+            Self::Lost | Self::StillRunning => 122,
             Self::Unavailable => 123,
             Self::Refused => 124,
             Self::NotStarted => 126,
@@ -165,11 +170,24 @@ impl Holding<'_> {
         };
         let outcome = tokio::select! {
             acquired = self.acquire(&client, &session) => match acquired {
-                Ok(guard) => self.run(&session, &guard, signals).await,
+                Ok(guard) => {
+                    let outcome = self.run(&session, &guard, signals).await;
+                    if outcome == Outcome::StillRunning {
+                        // To drop it would be to release it.
+                        std::mem::forget(guard);
+                    }
+                    outcome
+                }
                 Err(error) => self.explain(&client, &error).await,
             },
             signal = self.interrupted(signals) => Outcome::Signalled(signal),
         };
+        if outcome == Outcome::StillRunning {
+            // The lock must not be given to anybody before its lease is over.
+            session.set_renewal(false);
+            std::mem::forget(session);
+            return Ok(outcome);
+        }
         // Whatever it held or waited for ends with it. What cannot be ended now ends when its time is over.
         let _ = timeout(FAREWELL, session.close()).await;
         Ok(outcome)
@@ -273,7 +291,10 @@ impl Holding<'_> {
         let mut ended = Outcome::Lost;
         let mut is_lost = false;
         let mut left_behind = None;
+        // When the keeper must have ended everything at the latest; before a loss, that follows the lease.
+        let mut resort = None;
         loop {
+            let last_resort = resort.unwrap_or_else(|| self.last_resort(session));
             tokio::select! {
                 biased;
                 event = group.next() => match event {
@@ -298,12 +319,14 @@ impl Holding<'_> {
                     is_lost = true;
                     // Taken by force: somebody else may have it already.
                     let (now, last) = (Boot::now(), self.deadlines(session).kill_at);
-                    group.set_deadlines(Deadlines { tell_at: now, kill_at: last.min(now.after(self.grace())) });
+                    let kill_at = last.min(now.after(self.grace()));
+                    group.set_deadlines(Deadlines { tell_at: now, kill_at });
+                    resort = Some(Instant::now() + kill_at.since(now) + ALLOWANCE);
                     self.say_lost(guard.why_lost().as_deref().unwrap_or("it is over"));
                 }
                 Ok(()) = safety.changed(), if !is_lost => group.set_deadlines(self.deadlines(session)),
                 arrived = signals.next() => group.forward(arrived),
-                () = sleep_until(self.last_resort(session)) => {
+                () = sleep_until(last_resort) => {
                     return self.end_without_keeper("the process that kept the command did not end it");
                 }
                 left = elapsed(left_behind), if left_behind.is_some() => {
@@ -334,10 +357,11 @@ impl Holding<'_> {
     fn end_without_keeper(&self, why: &str) -> Outcome {
         let is_ended = child::end_everything();
         self.say_lost(why);
-        if !is_ended {
-            self.voice.error(Failure::new("some processes of the command could not be ended"));
+        if is_ended {
+            return Outcome::Lost;
         }
-        Outcome::Lost
+        self.voice.error(Failure::new("some processes of the command could not be ended"));
+        Outcome::StillRunning
     }
 
     fn say_lost(&self, why: &str) {

@@ -1,6 +1,7 @@
 //! `conclave cluster lock`: what a command finds, and how it ends.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use conclave_core::NodeId;
@@ -90,7 +91,9 @@ fn commands_that_are_killed_leave_the_lock() {
     let began = Instant::now();
     locked(&live, "a --via 3 --wait 20s", "exit 0").ends(0);
     assert!(began.elapsed() < Duration::from_secs(10), "the lock came back late");
-    let orphan = fs::read_to_string(&inside).expect("it wrote its number").trim().parse().expect("a number");
-    signal(orphan, Signal::KILL);
+    // Nor does the command outlive whoever ran it.
+    let number = fs::read_to_string(&inside).expect("it wrote its number");
+    let orphan = Path::new("/proc").join(number.trim());
+    until("the command is gone", || !orphan.exists());
     live.stop();
 }

@@ -184,6 +184,22 @@ fn a_command_whose_keeper_is_stopped_ends_in_time_as_well() {
 }
 
 #[test]
+fn a_keeper_that_was_stopped_goes_by_the_newest_deadline() {
+    let service = Service::one();
+    let script = "echo in > in; while [ ! -e enough ]; do sleep 0.02; done; exit 7";
+    let holder = service.begin("lock a --ttl 2s", script);
+    service.written("in");
+    let keeper = keeper_of(holder.pid());
+    send(keeper, Signal::STOP);
+    // The runner renews meanwhile, so that the first deadlines pass unread.
+    let held_for = || service.show("a")["holders"][0]["held_for_ms"].as_u64();
+    until("the first lease is over", || held_for().is_some_and(|age| age > 4_000));
+    send(keeper, Signal::CONT);
+    fs::write(service.path("enough"), "").expect("there is room");
+    holder.end().ends(7);
+}
+
+#[test]
 fn signals_of_the_job_do_not_reach_the_keeper() {
     let service = Service::one();
     let holder = service.begin("lock a", "echo in > in; while [ ! -e enough ]; do sleep 0.02; done; exit 7");

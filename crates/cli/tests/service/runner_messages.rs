@@ -21,7 +21,7 @@ fn whoever_waits_and_wants_to_know_is_told_for_whom() {
         [(first, told_first, "; first in the queue\n"), (second, told_second, "; 1 before it in the queue\n")]
     {
         assert!(
-            line.starts_with("note: waiting for 'a': held by ") && line.contains("(nightly) for "),
+            line.starts_with("note: waiting for 'a': held by nightly on ") && line.contains(") for "),
             "{line}"
         );
         assert!(line.ends_with(place) && line.lines().count() == 1, "{line}");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use conclave_service::limits::MAX_SETTLED_AT_ONCE;
 use conclave_service::{
     Acquire, Act, Command, Failure, Held, HolderView, Leader, Life, Message, Mode, Name, Notice, Owner,
     PastView, Patience, Purpose, Reply, RequestId, SessionId, SessionView, Standing, Step, Summary, Token,
@@ -27,6 +28,12 @@ pub enum Nonsense {
     /// What is settled is below what is acknowledged.
     #[error("a settled request is one below 'acked'")]
     Settled,
+    /// More is settled than fits.
+    #[error("a command names {MAX_SETTLED_AT_ONCE} settled requests at the most")]
+    MuchSettled,
+    /// What is acknowledged is no later than the request.
+    #[error("'acked' is at most the number of the request")]
+    Acked,
 }
 
 /// The command that was meant.
@@ -41,6 +48,12 @@ pub fn command(command: v1::Command) -> Result<Command, Nonsense> {
         && protocol_mismatch(open.protocol, PROTOCOL).is_some()
     {
         return Err(Nonsense::Protocol(open.protocol));
+    }
+    if command.acked > command.request {
+        return Err(Nonsense::Acked);
+    }
+    if command.settled.len() > MAX_SETTLED_AT_ONCE {
+        return Err(Nonsense::MuchSettled);
     }
     let settled = command.settled.iter().map(|below| match command.acked.checked_sub(*below) {
         Some(request) if *below > 0 => Ok(RequestId(request)),

@@ -351,7 +351,7 @@ impl<'a> Turn<'a> {
     }
 
     fn has_been_granted(&self, token: Token) -> bool {
-        token.0 <= self.state.granted
+        token.0 <= self.state.last_token
     }
 
     /// Ends everything whose time has come, all of it together: nothing is granted to a session that ends as well.

@@ -26,6 +26,8 @@ use conclave_service::{
 pub struct Desk {
     pub state: State,
     pub now: Millis,
+    /// What every batch raises the counter of tokens to.
+    pub floor: u64,
     requests: BTreeMap<u64, u64>,
     lives: BTreeMap<u64, u64>,
 }
@@ -78,7 +80,7 @@ impl Desk {
     /// The same without a look at the whole state, where that is large.
     pub fn apply_unchecked(&mut self, commands: Vec<Command>) -> Outcome {
         let mut out = Outcome::default();
-        self.state.apply(&Batch { now: self.now, commands, floor: 0 }, &mut out);
+        self.state.apply(&Batch { now: self.now, commands, floor: self.floor }, &mut out);
         out
     }
 

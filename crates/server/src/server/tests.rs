@@ -1,9 +1,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use conclave_service::Token;
-use conclave_wire::v1;
 use conclave_wire::v1::command::Act;
 use conclave_wire::v1::conclave_client::ConclaveClient;
+use conclave_wire::{PROTOCOL, v1};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -60,7 +60,7 @@ impl Talker {
         static SESSIONS: AtomicU64 = AtomicU64::new(1);
         let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let mut talker = Self { say, told: answers.unwrap().into_inner(), session, request: 0 };
-        talker.say(vec![Act::Open(v1::Open { ttl_ms: 60_000, ..v1::Open::default() })]);
+        talker.say(vec![Act::Open(v1::Open { ttl_ms: 60_000, protocol: PROTOCOL, ..v1::Open::default() })]);
         assert!(matches!(talker.replies(1).await[0], v1::reply::Reply::Opened(_)));
         talker
     }
@@ -166,8 +166,8 @@ async fn what_is_too_large_is_refused_before_the_log() {
         wants(0, 0),
         Act::Proclaim(v1::Proclaim { token: 1, value: vec![0; 16 * 1024 + 1].into() }),
         Act::Proclaim(v1::Proclaim { token: 1, value: vec![0; 200 * 1024].into() }),
-        Act::Open(v1::Open { ttl_ms: 60_000, owner: Some(owner), ..v1::Open::default() }),
-        Act::Open(v1::Open { ttl_ms: 1, ..v1::Open::default() }),
+        Act::Open(v1::Open { ttl_ms: 60_000, owner: Some(owner), protocol: PROTOCOL, ..v1::Open::default() }),
+        Act::Open(v1::Open { ttl_ms: 1, protocol: PROTOCOL, ..v1::Open::default() }),
         Act::Force(v1::Force { name: text(1), token: None, reason: text(1025) }),
         Act::Convert(v1::Convert { token: 1, name: text(1), mode: Some(mode), wait_ms: None }),
     ];

@@ -1,7 +1,7 @@
 //! Setting a damaged data directory aside, so that its node can fetch everything from the others.
 //!
 //! A node that was repaired is one that lost its disk: it has forgotten for whom it voted and which entries it vouched for,
-//! and takes part again as [`crate::birth`] lets it. So no more nodes may be repaired at a time than may lose their disks.
+//! and takes part again as `birth.rs` lets it. So no more nodes may be repaired at a time than may lose their disks.
 //!
 //! Nothing is deleted. The files move one after the other into a folder of the directory, and a file beside them says so
 //! from before the first moves until after the last has moved. A node that finds it does not start: what is left there

@@ -77,7 +77,7 @@ use core::hash::Hash;
 
 use conclave_core::{
     Boot, Counter, Effect, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Through,
-    Timing,
+    Timing, erased,
 };
 use serde::{Deserialize, Serialize};
 
@@ -238,6 +238,7 @@ where
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        let out = &mut erased(out);
         let words = &mut Words::new();
         match input {
             Input::Start => {
@@ -366,7 +367,7 @@ where
             Effect::Emit(event) => words.push_back(Word::News(event)),
             Effect::Reject { from, why } => out.reject(from, why),
         };
-        self.election.handle(input, &mut Through(lift));
+        self.election.handle(input, &mut erased(&mut Through(lift)));
     }
 
     /// Hands the application an input.
@@ -386,7 +387,7 @@ where
             Effect::Emit(Told::App(event)) => out.emit(event),
             Effect::Reject { from, why } => out.reject(from, why),
         };
-        self.application.handle(input, &mut Through(lift));
+        self.application.handle(input, &mut erased(&mut Through(lift)));
     }
 }
 

@@ -26,7 +26,7 @@ use core::hash::{Hash, Hasher};
 
 use conclave_core::{
     Boot, Effect, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Stamp, Through,
-    Timing,
+    Timing, erased,
 };
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -245,6 +245,7 @@ impl<P: Protocol> Protocol for Named<P> {
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        let out = &mut erased(out);
         match input {
             Input::Start => self.tell_every_lock(&Input::Start, out),
             Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
@@ -318,14 +319,14 @@ impl<P: Protocol> Named<P> {
 
     fn tell_every_lock(&mut self, input: &Input<P>, out: &mut impl Effects<Self>) {
         for (name, lock) in &mut self.locks {
-            lock.handle(input.clone(), &mut lifted(name, &mut self.durable, out));
+            lock.handle(input.clone(), &mut erased(&mut lifted(name, &mut self.durable, out)));
         }
     }
 
     /// Hands an input to a lock; a timer of one that is not there has nobody to wake.
     fn pass(&mut self, name: &Name, input: Input<P>, out: &mut impl Effects<Self>) {
         if let Some(lock) = self.locks.get_mut(name) {
-            lock.handle(input, &mut lifted(name, &mut self.durable, out));
+            lock.handle(input, &mut erased(&mut lifted(name, &mut self.durable, out)));
         }
     }
 }

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use conclave_core::NodeId;
 
@@ -107,9 +108,20 @@ impl Settings {
         given: impl IntoIterator<Item = (&'a str, &'a str)>,
         mutant: Option<&str>,
     ) -> Result<Self, SettingError> {
+        let given: Vec<_> = given.into_iter().collect();
+        Self::checked(about, arena, &given, mutant)
+    }
+
+    /// Not generic, so that it is compiled once.
+    fn checked(
+        about: &'static About,
+        arena: Arena,
+        given: &[(&str, &str)],
+        mutant: Option<&str>,
+    ) -> Result<Self, SettingError> {
         let mut values: BTreeMap<_, _> =
             about.every_setting().map(|s| (s.key, s.default.to_string())).collect();
-        for (key, value) in given {
+        for (key, value) in given.iter().copied() {
             // People write skip_known_dead where the key is skip-known-dead.
             let key = key.replace('_', "-");
             let setting =

@@ -76,7 +76,10 @@ pub trait Effects<P: Protocol> {
     }
 
     /// Sends the same message to several processes, one after the other.
-    fn send_all(&mut self, to: impl IntoIterator<Item = NodeId>, message: &P::Message) {
+    fn send_all(&mut self, to: impl IntoIterator<Item = NodeId>, message: &P::Message)
+    where
+        Self: Sized,
+    {
         for to in to {
             self.send(to, message.clone());
         }
@@ -117,6 +120,21 @@ impl<P: Protocol> Effects<P> for Vec<Effect<P>> {
     fn push(&mut self, effect: Effect<P>) {
         Self::push(self, effect);
     }
+}
+
+/// A sink whose type is erased.
+///
+/// Code that is generic over its sink is compiled once per sink. A protocol that embeds another one erases the sink at
+/// its door, so that all of it is compiled once, whatever drives it. See [`erased`].
+impl<P: Protocol> Effects<P> for &mut (dyn Effects<P> + '_) {
+    fn push(&mut self, effect: Effect<P>) {
+        (**self).push(effect);
+    }
+}
+
+/// Erases the type of a sink: `self.inner.handle(input, &mut erased(out))`.
+pub fn erased<'a, P: Protocol>(out: &'a mut (impl Effects<P> + 'a)) -> &'a mut (dyn Effects<P> + 'a) {
+    out
 }
 
 /// Effects that go through a function: this is how one protocol embeds another.

@@ -35,7 +35,7 @@ mod protocol;
 
 pub use clock::{Causality, LamportClock, Stamp, VectorClock};
 pub use counter::{Counter, Role, Space};
-pub use effect::{After, Effect, Effects, Through};
+pub use effect::{After, Effect, Effects, Through, erased};
 pub use floors::Floors;
 pub use members::Members;
 pub use node::{NodeId, NodeSet, NotAProcess};

@@ -67,8 +67,14 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
-    let prepared = registry::visit(&config.algorithm, Prepare { config, stop, ready });
-    prepared.ok_or_else(|| ProcessError::UnknownAlgorithm(config.algorithm.clone()))?.await
+    run_registered(Prepare { config, stop: Box::pin(stop), ready: Box::new(ready) }).await
+}
+
+/// Not generic: the drivers of all algorithms are compiled with this crate, not again in every program that starts one.
+async fn run_registered(prepare: Prepare<'_>) -> Result<(), ProcessError> {
+    let name = &prepare.config.algorithm;
+    let prepared = registry::visit(name, prepare);
+    prepared.ok_or_else(|| ProcessError::UnknownAlgorithm(name.clone()))?.await
 }
 
 /// The same for an algorithm for mutual exclusion that no registry has to know.
@@ -80,7 +86,7 @@ pub async fn run_lock<A: Mutex>(
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
-    Prepare { config, stop, ready }.mutex::<A>().await
+    Prepare { config, stop: Box::pin(stop), ready: Box::new(ready) }.mutex::<A>().await
 }
 
 /// The same for an election.
@@ -92,7 +98,7 @@ pub async fn run_election<A: Election>(
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
-    Prepare { config, stop, ready }.election::<A>().await
+    Prepare { config, stop: Box::pin(stop), ready: Box::new(ready) }.election::<A>().await
 }
 
 /// Tells before anything is started whether an algorithm of the registry can run with these settings among these
@@ -131,10 +137,11 @@ pub async fn told_to_stop(with_parent: bool) {
     }
 }
 
-struct Prepare<'a, S, R> {
+/// What a process is started with.
+struct Prepare<'a> {
     config: &'a ProcessConfig,
-    stop: S,
-    ready: R,
+    stop: core::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    ready: Box<dyn FnOnce() + Send + 'a>,
 }
 
 type Running<'a> = core::pin::Pin<Box<dyn Future<Output = Result<(), ProcessError>> + Send + 'a>>;
@@ -193,18 +200,14 @@ impl Visitor for Fits<'_> {
     }
 }
 
-impl<S, R> Prepare<'_, S, R> {
+impl Prepare<'_> {
     fn given(&self) -> Given<'_> {
         let peers = self.config.peers.iter().map(|peer| NodeId(peer.id));
         Given { settings: &self.config.settings, members: Members::listed(peers.collect::<Vec<_>>()) }
     }
 }
 
-impl<'a, S, R> Visitor for Prepare<'a, S, R>
-where
-    S: Future<Output = ()> + Send + 'a,
-    R: FnOnce() + Send + 'a,
-{
+impl<'a> Visitor for Prepare<'a> {
     type Output = Running<'a>;
 
     fn mutex<A: Mutex>(self) -> Running<'a> {
@@ -222,7 +225,7 @@ where
 }
 
 async fn serve<F: Family>(
-    prepared: Prepare<'_, impl Future<Output = ()> + Send, impl FnOnce() + Send>,
+    prepared: Prepare<'_>,
     config: <F::Protocol as Protocol>::Config,
     header: Header,
     desk: impl Desk<F::Protocol>,

@@ -52,7 +52,7 @@ use alloc::vec::Vec;
 
 use conclave_core::{
     Boot, Counter, Effect, Effects, Incarnation, Input, LamportClock, Members, Message, NodeId, Phase,
-    Protocol, Space, Stamp, Through, Timing,
+    Protocol, Space, Stamp, Through, Timing, erased,
 };
 use serde::{Deserialize, Serialize};
 
@@ -462,6 +462,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        let out = &mut erased(out);
         match input {
             Input::Start if self.part.is_some() => self.play(Input::Start, out),
             Input::Start => self.check_in(out),
@@ -663,7 +664,7 @@ impl<A: Mutex> Assembly<A> {
     fn play(&mut self, input: Input<A>, out: &mut impl Effects<Self>) {
         let Some(mut part) = self.part.take() else { return };
         let mut events = Vec::new();
-        part.handle(input, &mut self.lifted(&mut events, out));
+        part.handle(input, &mut erased(&mut self.lifted(&mut events, out)));
         let suspected = part.suspected().filter(|peer| !self.down.contains_key(peer));
         self.part = Some(part);
         self.hear(events, out);

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use conclave_core::{
-    After, Boot, Counter, Effects, Incarnation, Input, LamportClock, Members, NodeId, Phase,
+    After, Boot, Counter, Effects, Incarnation, Input, LamportClock, Members, NodeId, Phase, erased,
 };
 
 use super::ballot::{Proposal, is_majority};
@@ -558,7 +558,7 @@ impl<A: Mutex> Assembly<A> {
                 saved: None,
             },
             roll,
-            &mut self.lifted(&mut events, out),
+            &mut erased(&mut self.lifted(&mut events, out)),
         );
         self.part = Some(part);
         self.hear(events, out);

@@ -2,7 +2,7 @@
 
 use conclave_core::{Members, Protocol};
 
-use crate::recovery;
+use crate::family::Kind;
 use crate::{Setting, SettingError, Settings};
 
 /// A protocol that stands in the registry.
@@ -29,7 +29,7 @@ pub struct About {
     /// The idea in one sentence.
     pub idea: &'static str,
     /// What kind of problem it solves.
-    pub family: Family,
+    pub family: Kind,
     /// The channels that it needs.
     pub channels: Channels,
     /// The timing that it relies on.
@@ -49,7 +49,7 @@ pub struct About {
 impl About {
     /// The least that can be said of an algorithm: it asks for nothing in particular, and nothing about it can be set.
     #[must_use]
-    pub const fn of(name: &'static str, family: Family) -> Self {
+    pub const fn of(name: &'static str, family: Kind) -> Self {
         Self {
             name,
             title: name,
@@ -67,32 +67,11 @@ impl About {
     }
 }
 
-/// A kind of problem.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Family {
-    /// At most one process at a time.
-    Mutex,
-    /// One process that all agree on.
-    Election,
-}
-
-impl Family {
-    /// What can be set about every algorithm of the family.
+impl About {
+    /// Whether its users go round a number of times, so that a run is as long as they are told.
     #[must_use]
-    pub fn settings(self) -> &'static [Setting] {
-        match self {
-            Self::Mutex => recovery::SETTINGS,
-            Self::Election => &[],
-        }
-    }
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Election => "election",
-        }
+    pub fn counts_rounds(&self) -> bool {
+        self.family.options.contains(&"--entries")
     }
 }
 
@@ -106,6 +85,12 @@ pub enum Channels {
 }
 
 impl Channels {
+    /// The order of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Fifo, Self::Any].into_iter().find(|channels| channels.name() == name)
+    }
+
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {

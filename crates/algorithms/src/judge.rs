@@ -97,11 +97,28 @@ pub struct Violation {
     pub step: u64,
 }
 
+/// What it takes to judge a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PropertyKind {
+    /// A single state or step breaks it.
+    Safety,
+    /// It compares the order of events: a search judges it only if it is told to keep that order.
+    Order,
+    /// It speaks of time, which only a simulated run has.
+    Time,
+    /// Only a run without end breaks it.
+    Liveness,
+    /// It speaks of the resource behind a lock, and can be broken only where living processes are suspected.
+    Resource,
+}
+
 /// What became of one property in one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// Its code, `"ME1"`.
     pub property: &'static str,
+    /// What it takes to judge it.
+    pub kind: PropertyKind,
     /// Its claim in a few words.
     pub claim: &'static str,
     /// Whether the algorithm promises it.

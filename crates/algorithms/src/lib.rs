@@ -12,23 +12,30 @@ extern crate alloc;
 extern crate std;
 
 mod about;
+pub mod application;
+pub mod demand;
+pub mod desk;
 pub mod election;
 pub mod family;
 mod formula;
 mod judge;
 mod led;
+pub mod measure;
 pub mod mutex;
 mod named;
 mod recovery;
+pub mod referee;
 pub mod registry;
 mod settings;
+pub mod span;
 #[cfg(test)]
 mod testing;
 pub mod workers;
+pub mod workload;
 
-pub use about::{About, Algorithm, Channels, Family, Mutant, Synchrony, Topology, Trigger};
+pub use about::{About, Algorithm, Channels, Mutant, Synchrony, Topology, Trigger};
 pub use formula::Formula;
-pub use judge::{Breach, Ending, Finding, Judge, Judgement, Ledger, Violation};
+pub use judge::{Breach, Ending, Finding, Judge, Judgement, Ledger, PropertyKind, Violation};
 pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
 pub use recovery::{Assembly, AssemblyConfig, Consent, Monitor, Recovering, is_twin_of_recovery, recovers};

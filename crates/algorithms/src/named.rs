@@ -356,6 +356,10 @@ impl<P: Mutex> Locks for Named<P> {
         NamedRequest { name: Name::numbered(lock), request }
     }
 
+    fn ask_named(name: &Name, request: mutex::Request) -> Self::Request {
+        NamedRequest { name: name.clone(), request }
+    }
+
     fn asked(request: &Self::Request) -> (usize, mutex::Request) {
         (judged(&request.name), request.request)
     }

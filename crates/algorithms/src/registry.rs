@@ -1,69 +1,90 @@
-//! The list of all algorithms.
+//! The list of all families, and through them of all algorithms.
 //!
-//! A new algorithm is one file and one line here.
+//! A new algorithm is one file, and one line in the list of its family. A new family is one directory, and one line here.
 
 use alloc::vec::Vec;
 
-use crate::election::{self, Election};
-use crate::mutex::{self, Mutex};
-use crate::{About, Algorithm};
+use crate::About;
+use crate::family::Registered;
 
 /// What a program does with an algorithm whose name it learnt at run time.
 ///
-/// The algorithms are different types; a visitor is the generic function that the registry calls with the right
-/// one.
+/// The algorithms are different types; a visitor is the generic function that is called with the right one.
 pub trait Visitor {
     /// What comes of it.
     type Output;
 
-    /// Called with an algorithm for mutual exclusion.
-    fn mutex<A: Mutex>(self) -> Self::Output;
-
-    /// Called with an algorithm for elections.
-    fn election<A: Election>(self) -> Self::Output;
+    /// Called with the algorithm.
+    fn visit<R: Registered>(self) -> Self::Output;
 }
 
-macro_rules! registry {
-    ($($family:ident { $($algorithm:ty),+ $(,)? })+) => {
-        /// Every algorithm, family by family.
-        #[must_use]
-        pub fn all() -> Vec<&'static About> {
-            alloc::vec![$($(const { &<$algorithm as Algorithm>::ABOUT },)+)+]
+/// Lists the algorithms of a family: `all`, and `visit` for whoever needs them as algorithms of that family.
+macro_rules! family {
+    ($(#[$doc:meta])* $interface:ident { $($algorithm:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        pub trait Visitor {
+            /// What comes of it.
+            type Output;
+
+            /// Called with the algorithm.
+            fn visit<A: $interface>(self) -> Self::Output;
         }
 
-        /// Calls the visitor with the algorithm of this name, if there is one.
+        /// Every algorithm of the family.
+        #[must_use]
+        pub fn all() -> alloc::vec::Vec<&'static crate::About> {
+            alloc::vec![$(const { &<$algorithm as crate::Algorithm>::ABOUT },)+]
+        }
+
+        /// Calls the visitor with the algorithm of this name, if the family has it.
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
-            $($(if name == <$algorithm as Algorithm>::ABOUT.name {
-                return Some(visitor.$family::<$algorithm>());
-            })+)+
+            $(if name == <$algorithm as crate::Algorithm>::ABOUT.name {
+                return Some(visitor.visit::<$algorithm>());
+            })+
             None
+        }
+
+        /// Calls a visitor that takes algorithms of any family.
+        pub(crate) fn visit_any<V: crate::registry::Visitor>(name: &str, visitor: V) -> Result<V::Output, V> {
+            $(if name == <$algorithm as crate::Algorithm>::ABOUT.name {
+                return Ok(visitor.visit::<Of<$algorithm>>());
+            })+
+            Err(visitor)
         }
     };
 }
 
-registry! {
-    mutex {
-        mutex::Central,
-        mutex::Lamport,
-        mutex::RicartAgrawala,
-        mutex::CarvalhoRoucairol,
-        mutex::Maekawa,
-        mutex::Majority,
-        mutex::RicartAgrawalaToken,
-        mutex::SuzukiKasami,
-        mutex::TokenRing,
-        mutex::Raymond,
-        mutex::Singhal,
-    }
-    election {
-        election::Bully,
-        election::ChangRoberts,
-        election::RingActiveList,
-        election::RingList,
-        election::RingKLeaders,
-        election::RingBallot,
-    }
+pub(crate) use family;
+
+macro_rules! registry {
+    ($($family:ident),+ $(,)?) => {
+        /// Every algorithm, family by family.
+        #[must_use]
+        pub fn all() -> Vec<&'static About> {
+            let mut all = Vec::new();
+            $(all.extend(crate::$family::all());)+
+            all
+        }
+
+        /// Calls the visitor with the algorithm of this name, if there is one.
+        pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(let visitor = match crate::$family::visit_any(name, visitor) {
+                Ok(output) => return Some(output),
+                Err(visitor) => visitor,
+            };)+
+            drop(visitor);
+            None
+        }
+
+        /// The families.
+        #[must_use]
+        pub fn families() -> Vec<crate::family::Kind> {
+            alloc::vec![$(crate::$family::FAMILY),+]
+        }
+    };
 }
+
+registry!(mutex, election, workers);
 
 /// The algorithm of this name, if there is one.
 #[must_use]

@@ -214,7 +214,7 @@ impl Setting {
 impl About {
     /// Its own settings, and those that its whole family has.
     pub fn every_setting(&self) -> impl Iterator<Item = &'static Setting> + use<> {
-        self.settings.iter().chain(self.family.settings())
+        self.settings.iter().chain(self.family.settings)
     }
 
     /// The name of a mutant, as it is declared.

@@ -5,23 +5,24 @@
 extern crate alloc;
 
 mod common;
+#[path = "common/visit.rs"]
+mod visit;
 
 use common::{Plan, Run, configure, every_setting, world};
-use conclave_algorithms::Family;
-use conclave_algorithms::election::Election;
-use conclave_algorithms::mutex::{Event, Load, Mutex};
-use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::election::{self, Election};
+use conclave_algorithms::mutex::{self, Event, Load, Mutex};
 use conclave_core::{Members, NodeId, Space};
+use visit::visit;
 
 const BY: u64 = 1_000_000;
 
 #[derive(Clone, Copy)]
 struct Shifts;
 
-impl Visitor for Shifts {
+impl mutex::Visitor for Shifts {
     type Output = usize;
 
-    fn mutex<A: Mutex>(self) -> usize {
+    fn visit<A: Mutex>(self) -> usize {
         let mut shifted = 0;
         for given in every_setting(&A::ABOUT) {
             let members = Members::numbered(4);
@@ -41,9 +42,13 @@ impl Visitor for Shifts {
         }
         shifted
     }
+}
+
+impl election::Visitor for Shifts {
+    type Output = usize;
 
     /// Elections have tests of their own.
-    fn election<A: Election>(self) -> usize {
+    fn visit<A: Election>(self) -> usize {
         0
     }
 }
@@ -75,8 +80,8 @@ fn bare((id, event): &(NodeId, Event)) -> (NodeId, Option<NodeId>) {
 
 #[test]
 fn every_counter_is_reached() {
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Mutex) {
-        let shifted = registry::visit(about.name, Shifts).expect("what the registry lists can be visited");
+    for about in mutex::all() {
+        let shifted = visit(about.name, Shifts).expect("what the registry lists can be visited");
         assert!(shifted > 40, "{} has clocks and fences to be moved", about.name);
     }
 }

@@ -7,16 +7,18 @@
 extern crate alloc;
 
 mod common;
+#[path = "common/visit.rs"]
+mod visit;
 
 use common::world::World;
 use common::{Plan, configure, every_setting, run, world};
 use conclave_algorithms::election::{self, Election};
-use conclave_algorithms::mutex::{Epoch, Load, Locks, Mutex, Properties, Request};
-use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::mutex::{self, Epoch, Load, Locks, Mutex, Properties, Request};
 use conclave_algorithms::{Named, NamedConfig};
 use conclave_core::{Incarnation, Input, Members, NodeId, Protocol};
 use proptest::prelude::*;
 use serde_json::Value;
+use visit::visit;
 
 /// The most that a process of five writes of itself, however large its numbers.
 const MOST_TEXT: usize = 1_000;
@@ -163,10 +165,10 @@ struct Siege<'a> {
     moves: &'a [Move],
 }
 
-impl Visitor for Siege<'_> {
+impl mutex::Visitor for Siege<'_> {
     type Output = ();
 
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
         let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
         for mutant in twins {
@@ -185,8 +187,12 @@ impl Visitor for Siege<'_> {
             }
         }
     }
+}
 
-    fn election<A: Election>(self) {
+impl election::Visitor for Siege<'_> {
+    type Output = ();
+
+    fn visit<A: Election>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
         let ask = |_, what| [election::Request::Start, election::Request::Retire][usize::from(what == 2)];
         let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
@@ -208,10 +214,10 @@ struct NamedSiege<'a> {
     moves: &'a [Move],
 }
 
-impl Visitor for NamedSiege<'_> {
+impl mutex::Visitor for NamedSiege<'_> {
     type Output = ();
 
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
         let honest = configure::<A>(&[], None, &three).expect("the defaults fit");
         let plan = Plan { locks: 2, ..Plan::of::<A>(&honest, 1, Load::Saturated) };
@@ -231,9 +237,13 @@ impl Visitor for NamedSiege<'_> {
             names.iter().filter_map(|name| process.lock(name)).for_each(assert_small);
         }
     }
+}
+
+impl election::Visitor for NamedSiege<'_> {
+    type Output = ();
 
     /// Elections are not run by name.
-    fn election<A: Election>(self) {}
+    fn visit<A: Election>(self) {}
 }
 
 proptest! {
@@ -241,15 +251,15 @@ proptest! {
 
     #[test]
     fn arbitrary_inputs_are_survived(n in 1..=5u32, moves in moves()) {
-        for about in registry::all() {
-            registry::visit(about.name, Siege { n, moves: &moves });
+        for about in visit::all() {
+            visit(about.name, Siege { n, moves: &moves });
         }
     }
 
     #[test]
     fn arbitrary_inputs_are_survived_by_named_locks(n in 1..=5u32, moves in moves()) {
-        for about in registry::all() {
-            registry::visit(about.name, NamedSiege { n, moves: &moves });
+        for about in visit::all() {
+            visit(about.name, NamedSiege { n, moves: &moves });
         }
     }
 }

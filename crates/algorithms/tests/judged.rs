@@ -4,31 +4,33 @@
 extern crate alloc;
 
 mod common;
+#[path = "common/visit.rs"]
+mod visit;
 
 use common::world::World;
 use common::{Plan, configure, every_setting, is_unsafe, run, world};
-use conclave_algorithms::election::Election;
-use conclave_algorithms::mutex::{Load, Mutex, Properties, Tally};
-use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::election::{self, Election};
+use conclave_algorithms::mutex::{self, Load, Mutex, Properties, Tally};
 use conclave_algorithms::{Channels, Mutant, Named, NamedConfig, Trigger, is_twin_of_recovery};
 use conclave_core::{Members, Message};
+use visit::visit;
 
 const LOADS: [Load; 3] = [Load::Light, Load::Open, Load::Saturated];
 
 /// Calls the visitor for every algorithm.
-fn for_each<V: Visitor<Output = ()> + Copy>(visitor: V) {
-    for about in registry::all() {
-        registry::visit(about.name, visitor).expect("what the registry lists can be visited");
+fn for_each<V: mutex::Visitor<Output = ()> + election::Visitor<Output = ()> + Copy>(visitor: V) {
+    for about in visit::all() {
+        visit(about.name, visitor).expect("what the registry lists can be visited");
     }
 }
 
 #[derive(Clone, Copy)]
 struct Honest;
 
-impl Visitor for Honest {
+impl mutex::Visitor for Honest {
     type Output = ();
 
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         for given in every_setting(&A::ABOUT) {
             if is_unsafe(&A::ABOUT, &given) {
                 continue;
@@ -46,9 +48,13 @@ impl Visitor for Honest {
             }
         }
     }
+}
+
+impl election::Visitor for Honest {
+    type Output = ();
 
     /// Elections have tests of their own.
-    fn election<A: Election>(self) {}
+    fn visit<A: Election>(self) {}
 }
 
 fn judge<A: Mutex>(members: &Members, config: &A::Config, plan: Plan, context: &str) {
@@ -71,11 +77,11 @@ fn promises_and_formulas_hold() {
 #[derive(Clone, Copy)]
 struct GivingUp;
 
-impl Visitor for GivingUp {
+impl mutex::Visitor for GivingUp {
     type Output = ();
 
     /// Requests that are given up at any moment break nothing, and leave nobody behind.
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         for given in every_setting(&A::ABOUT) {
             if is_unsafe(&A::ABOUT, &given) {
                 continue;
@@ -102,9 +108,13 @@ impl Visitor for GivingUp {
             }
         }
     }
+}
+
+impl election::Visitor for GivingUp {
+    type Output = ();
 
     /// Elections have tests of their own.
-    fn election<A: Election>(self) {}
+    fn visit<A: Election>(self) {}
 }
 
 #[test]
@@ -115,10 +125,10 @@ fn requests_can_be_given_up_at_any_moment() {
 #[derive(Clone, Copy)]
 struct Mutants;
 
-impl Visitor for Mutants {
+impl mutex::Visitor for Mutants {
     type Output = ();
 
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         // Those that need a failure, or a group that mends itself, are seen in the simulator.
         let plain =
             |mutant: &&Mutant| mutant.trigger == Trigger::Schedule && !is_twin_of_recovery(mutant.name);
@@ -136,9 +146,13 @@ impl Visitor for Mutants {
             assert!(caught == 3, "{}: {} is caught in {caught} of 3,000 runs", A::ABOUT.name, mutant.name);
         }
     }
+}
+
+impl election::Visitor for Mutants {
+    type Output = ();
 
     /// Elections have tests of their own.
-    fn election<A: Election>(self) {}
+    fn visit<A: Election>(self) {}
 }
 
 #[test]
@@ -149,11 +163,11 @@ fn every_mutant_is_caught() {
 #[derive(Clone, Copy)]
 struct Several;
 
-impl Visitor for Several {
+impl mutex::Visitor for Several {
     type Output = ();
 
     /// Several locks in one process do not disturb each other.
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         let members = Members::numbered(3);
         let config = configure::<A>(&[], None, &members).expect("the defaults fit any group");
         let named = NamedConfig::<A>::new(config.clone());
@@ -166,9 +180,13 @@ impl Visitor for Several {
             assert_eq!(world.observer.entries(), [9, 9, 9]);
         }
     }
+}
+
+impl election::Visitor for Several {
+    type Output = ();
 
     /// Elections have tests of their own.
-    fn election<A: Election>(self) {}
+    fn visit<A: Election>(self) {}
 }
 
 #[test]

@@ -12,16 +12,18 @@ extern crate alloc;
 mod common;
 #[path = "common/graph.rs"]
 mod graph;
+#[path = "common/visit.rs"]
+mod visit;
 
 use std::collections::HashSet;
 
 use common::configure;
 use common::world::Dice;
-use conclave_algorithms::election::Election;
-use conclave_algorithms::mutex::Mutex;
-use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::election::{self, Election};
+use conclave_algorithms::mutex::{self, Mutex};
 use conclave_core::Members;
 use graph::{App, Global, Limits, Step, reachable};
+use visit::visit;
 
 /// An algorithm with settings, and a number of processes.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +44,11 @@ impl Case {
         Global::new(&members, &config)
     }
 
-    fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
-        registry::visit(self.name, visitor).expect("a registered algorithm")
+    fn visit<V: mutex::Visitor + election::Visitor<Output = <V as mutex::Visitor>::Output>>(
+        &self,
+        visitor: V,
+    ) -> <V as mutex::Visitor>::Output {
+        visit(self.name, visitor).expect("a registered algorithm")
     }
 }
 
@@ -94,14 +99,18 @@ const INFINITE: &[Case] = &[
 
 struct Count(Case, Limits);
 
-impl Visitor for Count {
+impl mutex::Visitor for Count {
     type Output = Option<usize>;
 
-    fn mutex<A: Mutex>(self) -> Option<usize> {
+    fn visit<A: Mutex>(self) -> Option<usize> {
         reachable(self.0.first::<A>(), self.1, Global::normal).map(|states| states.len())
     }
+}
 
-    fn election<A: Election>(self) -> Option<usize> {
+impl election::Visitor for Count {
+    type Output = Option<usize>;
+
+    fn visit<A: Election>(self) -> Option<usize> {
         None
     }
 }
@@ -131,10 +140,10 @@ fn with_little_room_three_of_suzuki_and_kasami_are_finite() {
 
 struct Compare(Case, usize);
 
-impl Visitor for Compare {
+impl mutex::Visitor for Compare {
     type Output = ();
 
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         let Self(case, depth) = self;
         let limits = Limits { depth, ..Limits::FAR };
         let plain = reachable(case.first::<A>(), limits, |state| state).expect("not too deep");
@@ -142,8 +151,12 @@ impl Visitor for Compare {
         let normalised: HashSet<_> = plain.into_iter().map(Global::normal).collect();
         assert!(normalised == normal, "{case:?}: {} and {}", normalised.len(), normal.len());
     }
+}
 
-    fn election<A: Election>(self) {}
+impl election::Visitor for Compare {
+    type Output = ();
+
+    fn visit<A: Election>(self) {}
 }
 
 /// The states that one finds with numbers as large as they are, moved down at the end, are those that one finds by
@@ -158,10 +171,10 @@ fn numbers_that_are_moved_down_lead_to_the_same_states() {
 
 struct Walk(Case, u64);
 
-impl Visitor for Walk {
+impl mutex::Visitor for Walk {
     type Output = ();
 
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         let Self(case, seed) = self;
         let mut dice = Dice(seed);
         let mut state = case.first::<A>();
@@ -173,8 +186,12 @@ impl Visitor for Walk {
             state = state.after(pick(&state, seed, &mut dice));
         }
     }
+}
 
-    fn election<A: Election>(self) {}
+impl election::Visitor for Walk {
+    type Output = ();
+
+    fn visit<A: Election>(self) {}
 }
 
 /// Any step, but rarely one of the application of a process that is slow.

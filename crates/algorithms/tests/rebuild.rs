@@ -7,16 +7,18 @@
 extern crate alloc;
 
 mod common;
+#[path = "common/visit.rs"]
+mod visit;
 
 use std::collections::BTreeSet;
 
 use common::world::{Dice, World};
 use common::{configure, every_setting, is_unsafe};
 use conclave_algorithms::Channels;
-use conclave_algorithms::election::Election;
-use conclave_algorithms::mutex::{Epoch, Event, Fence, Mutex, Request, Roll, Standing};
-use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::election::{self, Election};
+use conclave_algorithms::mutex::{self, Epoch, Event, Fence, Mutex, Request, Roll, Standing};
 use conclave_core::{Boot, Incarnation, LamportClock, Members, NodeId, Stamp, Timing};
+use visit::visit;
 
 /// Longer than any run of so few processes.
 const MOST_STEPS: u32 = 5_000;
@@ -197,10 +199,10 @@ impl Drop for Case {
 #[derive(Clone, Copy)]
 struct Rebuilds;
 
-impl Visitor for Rebuilds {
+impl mutex::Visitor for Rebuilds {
     type Output = u32;
 
-    fn mutex<A: Mutex>(self) -> u32 {
+    fn visit<A: Mutex>(self) -> u32 {
         let mut cases = 0;
         for given in every_setting(&A::ABOUT) {
             if is_unsafe(&A::ABOUT, &given) {
@@ -220,9 +222,13 @@ impl Visitor for Rebuilds {
         }
         cases
     }
+}
+
+impl election::Visitor for Rebuilds {
+    type Output = u32;
 
     /// An election begins anew by itself.
-    fn election<A: Election>(self) -> u32 {
+    fn visit<A: Election>(self) -> u32 {
         0
     }
 }
@@ -255,8 +261,8 @@ fn rebuild_all<A: Mutex>(members: &Members, config: &A::Config, context: &str) -
 
 #[test]
 fn a_new_epoch_serves_all_who_waited_and_then_everybody() {
-    for about in registry::all() {
-        let cases = registry::visit(about.name, Rebuilds).expect("what the registry lists can be visited");
+    for about in visit::all() {
+        let cases = visit(about.name, Rebuilds).expect("what the registry lists can be visited");
         assert!(cases == 0 || cases >= 2_000, "{}: {cases} cases", about.name);
     }
 }

@@ -3,17 +3,21 @@
 extern crate alloc;
 
 mod common;
+#[path = "common/visit.rs"]
+mod visit;
 
 use std::collections::BTreeSet;
 
 use common::every_setting;
-use conclave_algorithms::election::Election;
-use conclave_algorithms::mutex::Mutex;
-use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::election::{self, Election};
+use conclave_algorithms::family::Registered;
+use conclave_algorithms::mutex::{self, Mutex};
+use conclave_algorithms::registry;
 use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
 use conclave_core::Members;
+use visit::visit;
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "central",
     "lamport",
     "ricart-agrawala",
@@ -31,6 +35,7 @@ const NAMES: [&str; 17] = [
     "ring-list",
     "ring-k-leaders",
     "ring-ballot",
+    "workers",
 ];
 
 #[test]
@@ -127,14 +132,18 @@ fn what_does_not_exist_is_refused_in_a_sentence() {
 /// Every declared value and every mutant, in groups of every small size.
 struct Configures;
 
-impl Visitor for Configures {
+impl mutex::Visitor for Configures {
     type Output = ();
 
-    fn mutex<A: Mutex>(self) {
+    fn visit<A: Mutex>(self) {
         configure_all::<A>();
     }
+}
 
-    fn election<A: Election>(self) {
+impl election::Visitor for Configures {
+    type Output = ();
+
+    fn visit<A: Election>(self) {
         configure_all::<A>();
     }
 }
@@ -164,23 +173,19 @@ fn configure_all<A: Algorithm>() {
 
 #[test]
 fn every_setting_can_be_had() {
-    for name in NAMES {
-        registry::visit(name, Configures).expect("listed");
+    for name in visit::all().iter().map(|about| about.name) {
+        visit(name, Configures).expect("listed");
     }
 }
 
 /// A visitor is called with the algorithm that was named.
 struct Title;
 
-impl Visitor for Title {
+impl registry::Visitor for Title {
     type Output = &'static str;
 
-    fn mutex<A: Mutex>(self) -> &'static str {
-        <A as Algorithm>::ABOUT.title
-    }
-
-    fn election<A: Election>(self) -> &'static str {
-        <A as Algorithm>::ABOUT.title
+    fn visit<R: Registered>(self) -> &'static str {
+        R::ABOUT.title
     }
 }
 
@@ -190,4 +195,15 @@ fn a_visitor_meets_the_one_that_was_named() {
         assert_eq!(registry::visit(about.name, Title), Some(about.title));
     }
     assert_eq!(registry::visit("nobody", Title), None);
+}
+
+/// What an algorithm says of its family is what the registry lists.
+#[test]
+fn every_family_is_there_once() {
+    let names: Vec<_> = registry::families().iter().map(|family| family.name).collect();
+    assert_eq!(names, ["mutex", "election", "workers"]);
+    for about in registry::all() {
+        assert!(names.contains(&about.family.name), "{}", about.name);
+        assert!(!about.family.requests.is_empty());
+    }
 }

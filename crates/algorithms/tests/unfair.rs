@@ -6,14 +6,16 @@ extern crate alloc;
 mod common;
 #[path = "common/graph.rs"]
 mod graph;
+#[path = "common/visit.rs"]
+mod visit;
 
 use common::configure;
-use conclave_algorithms::election::Election;
-use conclave_algorithms::mutex::Mutex;
-use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{Family, Trigger};
+use conclave_algorithms::Trigger;
+use conclave_algorithms::election::{self, Election};
+use conclave_algorithms::mutex::{self, Mutex};
 use conclave_core::Members;
 use graph::{Global, Graph, Limits};
+use visit::visit;
 
 /// A twin, and how far one has to go to find whom it starves.
 struct Case {
@@ -58,10 +60,10 @@ const fn case(
 
 struct Starved<'a>(&'a Case, Option<&'static str>);
 
-impl Visitor for Starved<'_> {
+impl mutex::Visitor for Starved<'_> {
     type Output = Vec<usize>;
 
-    fn mutex<A: Mutex>(self) -> Vec<usize> {
+    fn visit<A: Mutex>(self) -> Vec<usize> {
         let Self(case, twin) = self;
         let members = Members::numbered(case.nodes);
         let config = configure::<A>(&[], twin, &members).expect("a twin that fits");
@@ -69,8 +71,12 @@ impl Visitor for Starved<'_> {
         let graph = Graph::new(Global::<A>::new(&members, &config), limits);
         (0..members.len()).filter(|victim| graph.starves(*victim)).collect()
     }
+}
 
-    fn election<A: Election>(self) -> Vec<usize> {
+impl election::Visitor for Starved<'_> {
+    type Output = Vec<usize>;
+
+    fn visit<A: Election>(self) -> Vec<usize> {
         Vec::new()
     }
 }
@@ -78,7 +84,7 @@ impl Visitor for Starved<'_> {
 #[test]
 fn unfair_twins_starve_somebody_and_the_algorithms_do_not() {
     for case in CASES {
-        let starved = |twin| registry::visit(case.name, Starved(case, twin)).expect("an algorithm");
+        let starved = |twin| visit(case.name, Starved(case, twin)).expect("an algorithm");
         assert_eq!(starved(Some(case.twin)), case.starved, "{} {}", case.name, case.twin);
         assert!(starved(None).is_empty(), "{}", case.name);
     }
@@ -87,7 +93,7 @@ fn unfair_twins_starve_somebody_and_the_algorithms_do_not() {
 /// What no finite run shows is shown here.
 #[test]
 fn every_twin_that_takes_for_ever_is_looked_at() {
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Mutex) {
+    for about in mutex::all() {
         for mutant in about.mutants.iter().filter(|mutant| mutant.trigger == Trigger::Forever) {
             let shown =
                 |case: &Case| (case.name, case.twin, case.nodes) == (about.name, mutant.name, mutant.nodes);

@@ -22,9 +22,9 @@ mod ricart_agrawala;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use conclave_algorithms::mutex;
 use conclave_algorithms::mutex::RicartAgrawala;
-use conclave_algorithms::{Family, registry};
-use conclave_check::{Entries, Limits, Options, Report, check};
+use conclave_check::{AskBudget, Limits, Options, Report, check};
 use conclave_trace::Setup;
 use stateright::{Checker, Model};
 
@@ -115,7 +115,7 @@ impl Task {
     fn states_and_transitions(&self, contest: Contest) -> (usize, usize) {
         let Contest { n, entries, replies } = contest;
         let scenario =
-            Scenario::new("ricart-agrawala", n).entries(Entries::Times(entries)).set("replies", replies);
+            Scenario::new("ricart-agrawala", n).entries(AskBudget::Times(entries)).set("replies", replies);
         match self.contestant.as_str() {
             "engine" => {
                 let report = searched(&scenario.setup, scenario.entries, false, None);
@@ -202,7 +202,7 @@ impl Use for Walk {
     }
 }
 
-fn searched(setup: &Setup, entries: Entries, reduce: bool, time: Option<Duration>) -> Report {
+fn searched(setup: &Setup, entries: AskBudget, reduce: bool, time: Option<Duration>) -> Report {
     let limits = Limits { memory: 1 << 30, time, ..Limits::default() };
     let options = Options { entries, liveness: false, reduce, limits, ..Options::default() };
     check(setup, &options, &mut |_| {}).expect("it can be searched")
@@ -230,10 +230,11 @@ fn threads() {
 /// How many states are left of those of each algorithm.
 fn reductions() {
     println!("{:24} {:>2} {:>12} {:>12} {:>8}", "one entry each", "n", "states", "reduced", "factor");
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Mutex) {
+    for about in mutex::all() {
         for n in [3, 4] {
             let setup = Setup::numbered(about.name, n);
-            let within = |reduce| searched(&setup, Entries::Times(1), reduce, Some(Duration::from_secs(60)));
+            let within =
+                |reduce| searched(&setup, AskBudget::Times(1), reduce, Some(Duration::from_secs(60)));
             let (all, few) = (within(false), within(true));
             let count = |report: &Report| match report.complete {
                 true => report.states.to_string(),

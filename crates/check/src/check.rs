@@ -2,15 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use conclave_algorithms::election::{self, Election};
-use conclave_algorithms::family::{Electing, Locking};
-use conclave_algorithms::mutex::{self, Mutex, Scope};
+use conclave_algorithms::application::AskBudget;
+use conclave_algorithms::family::{Endless, Family, Prepared, Registered, Use, Wanted};
 use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{
-    About, Algorithm, Arena, Channels, Judge, Judgement, Recovering, SettingError, Settings, Synchrony,
-    is_twin_of_recovery, recovers,
-};
-use conclave_core::{Members, NodeId, Protocol};
+use conclave_algorithms::{Channels, Judge as _, Judgement, PropertyKind, SettingError, Synchrony};
+use conclave_core::{Members, NodeId};
 use conclave_trace::{Block, Command, Script, Setup};
 
 use crate::graph::Lasso;
@@ -21,13 +17,12 @@ use crate::reduce::{MOST, Reduction};
 use crate::rehearse::rehearse;
 use crate::report::{Counterexample, Overtaking, Property, Report};
 use crate::search::{Limits, Progress, Search, Stopped, Violation};
-use crate::subject::{Endless, Entries, Subject};
 
 /// What to search, beyond the algorithm.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How often each process asks.
-    pub entries: Entries,
+    pub entries: AskBudget,
     /// Who may ask, or call an election, if not everyone.
     pub starters: Option<Vec<NodeId>>,
     /// What may go wrong.
@@ -56,7 +51,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            entries: Entries::Times(1),
+            entries: AskBudget::Times(1),
             starters: None,
             budgets: Budgets::default(),
             detector: true,
@@ -99,35 +94,41 @@ pub fn check(
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Report, CheckError> {
     fits(setup, options)?;
-    let visitor = Checker { setup, options, watch };
-    let found = registry::visit(&setup.algorithm, visitor);
+    struct Named<'a>(&'a Setup, &'a Options, &'a mut dyn FnMut(&Progress));
+    impl Visitor for Named<'_> {
+        type Output = Result<Report, CheckError>;
+
+        fn visit<R: Registered>(self) -> Self::Output {
+            check_algorithm::<R>(self.0, self.1, self.2)
+        }
+    }
+    let found = registry::visit(&setup.algorithm, Named(setup, options, watch));
     found.ok_or_else(|| CheckError::UnknownAlgorithm(setup.algorithm.clone()))?
 }
 
-/// Searches all runs of an algorithm for mutual exclusion that no registry has to know.
+/// Searches all runs of an algorithm that no registry has to know: `check_algorithm::<mutex::Of<MyLock>>`.
 ///
 /// # Errors
 /// If it cannot be set up or searched so.
-pub fn check_lock<A: Mutex>(
+pub fn check_algorithm<R: Registered>(
     setup: &Setup,
     options: &Options,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Report, CheckError> {
     fits(setup, options)?;
-    Checker { setup, options, watch }.mutex::<A>()
-}
-
-/// The same of an election.
-///
-/// # Errors
-/// If it cannot be set up or searched so.
-pub fn check_election<A: Election>(
-    setup: &Setup,
-    options: &Options,
-    watch: &mut dyn FnMut(&Progress),
-) -> Result<Report, CheckError> {
-    fits(setup, options)?;
-    Checker { setup, options, watch }.election::<A>()
+    let Budgets { crashes, suspicions, .. } = options.budgets;
+    let failures = crashes > 0 || suspicions > 0;
+    let mut wanted = Wanted {
+        mutant: setup.mutant.as_deref(),
+        channels: setup.channels.as_deref().and_then(Channels::named),
+        locks: setup.locks,
+        failures,
+        faulty: failures,
+        order: options.order,
+        suspicions: suspicions > 0 || suspects(&options.lead),
+        ..Wanted::new(&setup.nodes, &setup.settings)
+    };
+    R::prepare(&mut wanted, Checker { setup, options, watch })?
 }
 
 fn fits(setup: &Setup, options: &Options) -> Result<(), CheckError> {
@@ -151,86 +152,52 @@ fn fits(setup: &Setup, options: &Options) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// The setup with the word on recovery that `auto` stands for: it is on if there is a failure to recover from.
-fn completed(setup: &Setup, options: &Options) -> Setup {
-    let mut setup = setup.clone();
-    let auto = setup.settings.get("recovery").is_none_or(|word| word == "auto");
-    let whole = setup.mutant.as_deref().is_none_or(is_twin_of_recovery);
-    let Budgets { crashes, suspicions, .. } = options.budgets;
-    if auto && whole && (crashes > 0 || suspicions > 0) {
-        setup.settings.insert("recovery".into(), "on".into());
-    }
-    setup
-}
-
 struct Checker<'a> {
     setup: &'a Setup,
     options: &'a Options,
     watch: &'a mut dyn FnMut(&Progress),
 }
 
-impl Checker<'_> {
-    fn settings<A: Algorithm>(&self) -> Result<Settings, SettingError> {
-        let given = self.setup.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        Settings::new(const { &A::ABOUT }, Arena::Laboratory, given, self.setup.mutant.as_deref())
-    }
+impl Use for Checker<'_> {
+    type Output = Result<Report, CheckError>;
+    const SEVERAL: bool = false;
 
-    fn members(&self) -> Members {
-        Members::listed(self.setup.nodes.clone())
-    }
-
-    /// How often each process asks, by place.
-    fn entries(&self, members: &Members) -> Vec<Entries> {
-        let starters = self.options.starters.as_ref();
-        let asks = |id: NodeId| starters.is_none_or(|starters| starters.contains(&id));
-        let times = |id| if asks(id) { self.options.entries } else { Entries::Times(0) };
-        members.iter().map(times).collect()
-    }
-
-    fn one_lock<A: Mutex>(self) -> Result<Report, CheckError> {
-        let members = self.members();
-        let config = A::configure(&self.settings::<A>()?, &members)?;
-        let errs = self.options.budgets.suspicions > 0 || suspects(&self.options.lead);
-        let scope = Scope { order: self.options.order, resource: errs };
-        let ledger = mutex::Ledger::new::<A>(&config, &members, scope);
-        let promises = A::promises(&config, &members);
-        let judge = mutex::Properties::new::<A>(&config, &members, 1, None);
-        let claims = Judge::<A>::judgements(&judge);
-        let entries = self.entries(&members);
-        let goes_on = A::is_restless(&config) || A::asks_again(&config);
-        let mut model = self.model::<Locking<A>>(&A::ABOUT, members, config, ledger, entries);
-        // A group that mends itself counts epochs and lives, which nobody moves down.
-        model.normalise = (model.normalise || goes_on) && !A::CHANGES_GROUP;
-        self.search(model, &claims, promises.overtaking)
-    }
-
-    fn model<F: Subject>(
-        &self,
-        about: &About,
-        members: Members,
-        config: <F::Protocol as Protocol>::Config,
-        ledger: F::Ledger,
-        entries: Vec<Entries>,
-    ) -> Model<F> {
-        let declared = about.channels.name();
+    fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
+        let Prepared { about, judge, overtaking, settings, .. } = &prepared;
+        let (claims, bound) = (judge.judgements(), *overtaking);
+        // What was decided about recovery belongs into a counterexample.
+        let setup = Setup { settings: settings.clone(), ..self.setup.clone() };
         let options = self.options;
         let usual = (about.synchrony == Synchrony::Synchronous).then_some(1);
-        Model {
-            members,
-            config,
-            fifo: self.setup.channels.as_deref().unwrap_or(declared) == Channels::Fifo.name(),
+        let budgets = self.budgets(&prepared.members);
+        let grows = budgets.contains(&AskBudget::Forever) || prepared.normalises;
+        let model = Model::<F> {
+            fifo: prepared.fifo,
             ticks: options.ticks.or(usual).filter(|_| !options.untimed),
             budgets: options.budgets,
             detector: options.detector,
             order: options.order,
-            normalise: entries.contains(&Entries::Forever),
-            entries,
-            ledger,
+            normalise: grows && prepared.can_normalise,
+            entries: budgets,
             lead: options.lead.clone(),
-        }
+            members: prepared.members,
+            config: prepared.config,
+            ledger: prepared.ledger,
+        };
+        Checker { setup: &setup, options, watch: &mut *self.watch }.search(model, &claims, bound)
+    }
+}
+
+impl Checker<'_> {
+    /// How often each process asks, by place.
+    fn budgets(&self, members: &Members) -> Vec<AskBudget> {
+        let starters = self.options.starters.as_ref();
+        let asks = |id: NodeId| starters.is_none_or(|starters| starters.contains(&id));
+        let times = |id| if asks(id) { self.options.entries } else { AskBudget::Times(0) };
+        members.iter().map(times).collect()
     }
 
-    fn search<F: Subject>(
+    fn search<F: Family>(
         self,
         model: Model<F>,
         claims: &[Judgement],
@@ -274,7 +241,7 @@ impl Checker<'_> {
 }
 
 /// Why a search cannot be led to where it is to begin.
-fn misled<F: Subject>(model: &Model<F>) -> Option<String> {
+fn misled<F: Family>(model: &Model<F>) -> Option<String> {
     if model.lead.is_empty() {
         return None;
     }
@@ -285,31 +252,8 @@ fn misled<F: Subject>(model: &Model<F>) -> Option<String> {
     misled.map(|why| format!("the recorded run cannot be followed: {why}"))
 }
 
-impl Visitor for Checker<'_> {
-    type Output = Result<Report, CheckError>;
-
-    fn mutex<A: Mutex>(self) -> Self::Output {
-        let setup = &completed(self.setup, self.options);
-        let this = Checker { setup, options: self.options, watch: self.watch };
-        if recovers::<A>(&this.settings::<A>()?, &this.members()) {
-            return this.one_lock::<Recovering<A>>();
-        }
-        this.one_lock::<A>()
-    }
-
-    fn election<A: Election>(self) -> Self::Output {
-        let members = self.members();
-        let config = A::configure(&self.settings::<A>()?, &members)?;
-        let ledger = election::Ledger::<A>::new(&config, &members);
-        let claims = Judge::<A>::judgements(&election::Properties::<A>::new(&config, &members));
-        let entries = self.entries(&members);
-        let model = self.model::<Electing<A>>(&A::ABOUT, members, config, ledger, entries);
-        self.search(model, &claims, None)
-    }
-}
-
 /// A finished search.
-struct Examined<F: Subject> {
+struct Examined<F: Family> {
     search: Search<F>,
     /// A run without end that breaks a promise: which, how, and the run.
     lasso: Option<(&'static str, String, Lasso)>,
@@ -318,7 +262,7 @@ struct Examined<F: Subject> {
 /// How many states are searched before runs without end are looked for the first time.
 const FIRST_LOOK: usize = 20_000;
 
-fn examine<F: Subject>(model: Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Examined<F> {
+fn examine<F: Family>(model: Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Examined<F> {
     let mut search = match options.reduce {
         true => return Examined { search: reduced(&model, options, watch), lasso: None },
         false => Search::new(model, options.threads, options.liveness, None),
@@ -340,14 +284,14 @@ fn examine<F: Subject>(model: Model<F>, options: &Options, watch: &mut dyn FnMut
 }
 
 /// A run without end that breaks a promise.
-fn endless<F: Subject>(search: &Search<F>) -> Option<(&'static str, String, Lasso)> {
+fn endless<F: Family>(search: &Search<F>) -> Option<(&'static str, String, Lasso)> {
     let graph = search.graph.as_ref()?;
     match F::ENDLESS {
-        Endless::Never => {
+        Endless::Never(property) => {
             let lasso = graph.fair_lasso(|_| true)?;
-            Some(("END", "messages go round for ever".into(), lasso))
+            Some((property, "messages go round for ever".into(), lasso))
         }
-        Endless::NobodyStarves => {
+        Endless::NobodyStarves(property) => {
             let starved = |place: usize| {
                 let lasso = graph.fair_lasso(|state| search.is_waiting(state, place))?;
                 Some((lasso, place))
@@ -355,14 +299,14 @@ fn endless<F: Subject>(search: &Search<F>) -> Option<(&'static str, String, Lass
             let found = (0..search.model.n()).filter_map(starved);
             let (lasso, place) = found.min_by_key(|(lasso, place)| (lasso.start, *place))?;
             let who = search.model.members.at(place);
-            Some(("ME3", format!("{who} waits for ever, and everything that can go on goes on"), lasso))
+            Some((property, format!("{who} waits for ever, and everything that can go on goes on"), lasso))
         }
     }
 }
 
 /// Searches with commuting steps left out, after a few runs to learn from; and again whenever somebody turns out to send
 /// to whom nobody knew it sends.
-fn reduced<F: Subject>(model: &Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search<F> {
+fn reduced<F: Family>(model: &Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search<F> {
     let started = Instant::now();
     let mut reduction = Reduction::default();
     let begin = |reduction: &Reduction| {
@@ -382,7 +326,7 @@ fn reduced<F: Subject>(model: &Model<F>, options: &Options, watch: &mut dyn FnMu
     }
 }
 
-impl<F: Subject> Examined<F> {
+impl<F: Family> Examined<F> {
     fn counterexample(&mut self, setup: &Setup) -> Option<Counterexample> {
         if let Some(violation) = self.search.violation.clone() {
             return Some(self.broken(setup, &violation));
@@ -483,27 +427,27 @@ fn block(comments: &mut Vec<String>, command: Command) -> Block {
     Block { comments: core::mem::take(comments), commands: vec![(command, 0)], recorded: Vec::new() }
 }
 
-fn judged<F: Subject>(
+fn judged<F: Family>(
     claim: &Judgement,
     search: &Search<F>,
     endless: Option<&'static str>,
     options: &Options,
 ) -> Property {
-    let Judgement { property: name, claim, promised, .. } = *claim;
+    let Judgement { property: name, kind, claim, promised, .. } = *claim;
     let broken = search.violation.as_ref().filter(|violation| violation.broken.property == name);
-    let is_order = matches!(name, "ME4" | "ME5-FCFS" | "ME5-TS" | "ME5-HB");
-    let is_timely = matches!(name, "ME6" | "ME7");
-    let is_endless = matches!(name, "ME3" | "END");
+    let is_judged = match kind {
+        PropertyKind::Safety | PropertyKind::Time => true,
+        PropertyKind::Order => options.order,
+        PropertyKind::Liveness => options.liveness,
+        PropertyKind::Resource => options.budgets.suspicions > 0,
+    };
     let (holds, detail) = if let Some(violation) = broken {
         (Some(false), violation.broken.detail.clone())
     } else if endless == Some(name) {
         (Some(false), "a fair run goes on for ever without it".into())
-    } else if is_timely {
+    } else if kind == PropertyKind::Time {
         (None, "a matter of time: see the simulator".into())
-    } else if (is_order && !options.order)
-        || (is_endless && !options.liveness)
-        || (name == "RES" && options.budgets.suspicions == 0)
-    {
+    } else if !is_judged {
         (None, "not judged".into())
     } else if search.unpromised().contains(name) {
         (Some(false), "broken, and not promised".into())
@@ -538,7 +482,7 @@ fn in_words(budgets: &Budgets, detector: bool) -> String {
     if words.is_empty() { "nothing fails".into() } else { words.join(", ") }
 }
 
-fn network<F: Subject>(model: &Model<F>) -> String {
+fn network<F: Family>(model: &Model<F>) -> String {
     let order = if model.fifo { "channels keep their order" } else { "messages arrive in any order" };
     match model.ticks {
         Some(1) => format!("{order}, within 1 tick"),

@@ -10,7 +10,8 @@ use crate::model::Budgets;
 use crate::path::{Start, Walk};
 use crate::search::Search;
 use crate::space::Root;
-use crate::subject::{Entries, Subject};
+use conclave_algorithms::application::{App as _, AskBudget};
+use conclave_algorithms::family::Family;
 
 /// Budgets that no recorded run exhausts.
 const LAVISH: Budgets = Budgets {
@@ -23,10 +24,10 @@ const LAVISH: Budgets = Budgets {
     cancels: u8::MAX,
 };
 
-impl<F: Subject> Search<F> {
+impl<F: Family> Search<F> {
     /// The state to which the commands of the model lead; `misled` says why if they do not.
     pub(crate) fn led(&mut self) -> Root {
-        let entries = vec![Entries::Forever; self.model.n()];
+        let entries = vec![AskBudget::Forever; self.model.n()];
         let entries = core::mem::replace(&mut self.model.entries, entries);
         let budgets = core::mem::replace(&mut self.model.budgets, LAVISH);
         let (mut start, misled) = self.follow_lead();
@@ -50,7 +51,7 @@ impl<F: Subject> Search<F> {
         let n = self.model.n();
         let cells = (0..n).map(|place| {
             let mut cell = self.cell(root, place).clone();
-            F::refill(&mut cell.app, self.model.entries[place]);
+            cell.app.refill(self.model.entries[place]);
             cell
         });
         let cells = cells.collect();

@@ -14,11 +14,10 @@ mod rehearse;
 mod report;
 mod search;
 mod space;
-mod subject;
 
-pub use check::{CheckError, MOST_PROCESSES, Options, check, check_election, check_lock};
+pub use check::{CheckError, MOST_PROCESSES, Options, check, check_algorithm};
+pub use conclave_algorithms::application::AskBudget;
 pub use model::Budgets;
 pub use refute::attempts;
 pub use report::{Counterexample, Overtaking, Property, Report};
 pub use search::{Limits, Progress, Stopped};
-pub use subject::Entries;

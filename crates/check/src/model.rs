@@ -13,10 +13,11 @@ use conclave_algorithms::family::MessageOf;
 use conclave_core::{After, Boot, Effect, Effects, Incarnation, Input, Members, NodeId, Protocol, Timing};
 use conclave_trace::Command;
 
-use crate::subject::{Ask, Entries, Subject};
+use conclave_algorithms::application::{App as _, Ask, AskBudget};
+use conclave_algorithms::family::Family;
 
 /// The protocol of a subject.
-pub type ProtocolOf<F> = <F as conclave_algorithms::family::Family>::Protocol;
+pub type ProtocolOf<F> = <F as Family>::Protocol;
 type TimerOf<F> = <ProtocolOf<F> as Protocol>::Timer;
 type DurableOf<F> = <ProtocolOf<F> as Protocol>::Durable;
 type EventOf<F> = <ProtocolOf<F> as Protocol>::Event;
@@ -50,7 +51,7 @@ impl Budgets {
 
 /// Everything that is fixed during a search.
 #[derive(Debug)]
-pub struct Model<F: Subject> {
+pub struct Model<F: Family> {
     /// Who takes part.
     pub members: Members,
     /// The settings of the algorithm.
@@ -60,7 +61,7 @@ pub struct Model<F: Subject> {
     /// How many ticks a message travels at most, where the algorithm relies on time.
     pub ticks: Option<u16>,
     /// How often each process asks, by place.
-    pub entries: Vec<Entries>,
+    pub entries: Vec<AskBudget>,
     /// What may go wrong.
     pub budgets: Budgets,
     /// Whether failure detectors report crashes.
@@ -75,7 +76,7 @@ pub struct Model<F: Subject> {
     pub lead: Vec<Command>,
 }
 
-impl<F: Subject> Clone for Model<F> {
+impl<F: Family> Clone for Model<F> {
     fn clone(&self) -> Self {
         Self {
             members: self.members.clone(),
@@ -103,7 +104,7 @@ pub struct Cell<P: Protocol, A> {
 }
 
 /// A process of a subject.
-pub type CellOf<F> = Cell<ProtocolOf<F>, <F as Subject>::App>;
+pub type CellOf<F> = Cell<ProtocolOf<F>, <F as Family>::App>;
 
 /// A timer that is armed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -232,7 +233,7 @@ impl Letter {
 
 /// What came of one step of one process.
 #[derive(Clone, Debug)]
-pub struct Stepped<F: Subject> {
+pub struct Stepped<F: Family> {
     pub cell: CellOf<F>,
     pub sends: Vec<(usize, MessageOf<F>)>,
     pub events: Vec<Said<EventOf<F>>>,
@@ -247,7 +248,7 @@ pub enum Said<E> {
     Reject(NodeId, &'static str),
 }
 
-impl<F: Subject> Model<F> {
+impl<F: Family> Model<F> {
     /// How many processes there are.
     pub fn n(&self) -> usize {
         self.members.len()
@@ -314,20 +315,20 @@ impl<F: Subject> Model<F> {
 }
 
 /// What the application of a process may ask.
-pub fn asks<F: Subject>(cell: &CellOf<F>) -> Vec<Ask<<ProtocolOf<F> as Protocol>::Request>> {
-    if cell.state.is_some() { F::asks(&cell.app) } else { Vec::new() }
+pub fn asks<F: Family>(cell: &CellOf<F>) -> Vec<Ask<<ProtocolOf<F> as Protocol>::Request>> {
+    if cell.state.is_some() { cell.app.asks() } else { Vec::new() }
 }
 
 /// A process is gone; its application, what it saved and the number of its life remain.
-pub fn crash<F: Subject>(cell: &mut CellOf<F>) {
+pub fn crash<F: Family>(cell: &mut CellOf<F>) {
     cell.state = None;
     cell.timers.clear();
     cell.heard.clear();
-    F::crashed(&mut cell.app);
+    cell.app.crashed();
 }
 
 /// Carries out the effects of one process while it handles one input.
-struct Outbox<'a, F: Subject> {
+struct Outbox<'a, F: Family> {
     model: &'a Model<F>,
     place: usize,
     cell: CellOf<F>,
@@ -335,13 +336,13 @@ struct Outbox<'a, F: Subject> {
     events: Vec<Said<EventOf<F>>>,
 }
 
-impl<F: Subject> Outbox<'_, F> {
+impl<F: Family> Outbox<'_, F> {
     fn disarm_one(&mut self, timer: &TimerOf<F>) {
         self.cell.timers.retain(|armed| armed.timer != *timer);
     }
 }
 
-impl<F: Subject> Effects<ProtocolOf<F>> for Outbox<'_, F> {
+impl<F: Family> Effects<ProtocolOf<F>> for Outbox<'_, F> {
     fn push(&mut self, effect: Effect<ProtocolOf<F>>) {
         match effect {
             Effect::Send { to, message } => {
@@ -359,7 +360,7 @@ impl<F: Subject> Effects<ProtocolOf<F>> for Outbox<'_, F> {
             }
             Effect::Disarm(timer) => self.disarm_one(&timer),
             Effect::Emit(event) => {
-                F::hear(&mut self.cell.app, &event);
+                self.cell.app.hear(&event);
                 self.events.push(Said::Event(event));
             }
             Effect::Reject { from, why } => self.events.push(Said::Reject(from, why)),

@@ -8,7 +8,7 @@ use conclave_core::{Counter, Floors, Message, Protocol};
 use crate::intern::{LOCAL, Memo};
 use crate::model::{Letter, Model};
 use crate::space::{Tables, Worker, channel, pairs};
-use crate::subject::Subject;
+use conclave_algorithms::family::Family;
 
 /// The numbers of cells, messages and worlds that were met before, and how far they can move down.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct Normaliser {
 
 impl Normaliser {
     /// Moves the numbers of the state that the worker has put together as far down as they go.
-    pub fn run<F: Subject>(&mut self, worker: &mut Worker<F>, base: &Tables<F>, model: &Model<F>) {
+    pub fn run<F: Family>(&mut self, worker: &mut Worker<F>, base: &Tables<F>, model: &Model<F>) {
         let n = model.n();
         let mut floors = Floors::default();
         for place in 0..n {
@@ -75,7 +75,7 @@ fn remembered<K: Eq + core::hash::Hash>(
     found
 }
 
-fn apply<F: Subject>(worker: &mut Worker<F>, base: &Tables<F>, model: &Model<F>, floors: &Floors) {
+fn apply<F: Family>(worker: &mut Worker<F>, base: &Tables<F>, model: &Model<F>, floors: &Floors) {
     let n = model.n();
     let lower = |mut counter: Counter<'_>| floors.lower(&mut counter);
     for place in 0..n {

@@ -10,10 +10,10 @@ use crate::action::{Action, Place};
 use crate::model::asks;
 use crate::search::Search;
 use crate::space::Root;
-use crate::subject::Subject;
+use conclave_algorithms::family::Family;
 
 /// Follows a way step by step, with the numbers as they are, and writes down what it takes.
-pub struct Walk<'a, F: Subject> {
+pub struct Walk<'a, F: Family> {
     search: &'a mut Search<F>,
     /// Where it is; the numbers are not moved down.
     root: Root,
@@ -46,7 +46,7 @@ struct Travelling {
     is_void: bool,
 }
 
-impl<'a, F: Subject> Walk<'a, F> {
+impl<'a, F: Family> Walk<'a, F> {
     /// Begins where the search began.
     pub fn new(search: &'a mut Search<F>) -> Self {
         match search.start.clone() {
@@ -224,7 +224,7 @@ impl<'a, F: Subject> Walk<'a, F> {
         Some(match action {
             Action::Ask { place, nth } => {
                 let ask = asks::<F>(cell(place)).swap_remove(usize::from(nth));
-                let (word, lock) = F::write(&ask.request);
+                let (word, lock) = F::show(&ask.request);
                 Command::Ask { process: self.id(place), request: word.into(), lock }
             }
             Action::Timer { place, nth } => Command::Timer {

@@ -22,7 +22,8 @@ use crate::intern::{LOCAL, hash_words};
 use crate::model::{Budgets, Model};
 use crate::search::States;
 use crate::space::{Expansion, Tables, Worker};
-use crate::subject::{PHASES, Subject};
+use conclave_algorithms::application::PHASES;
+use conclave_algorithms::family::Family;
 
 /// The most processes for which facts are kept.
 pub const MOST: usize = 8;
@@ -110,7 +111,7 @@ pub struct Reduction {
 
 impl Reduction {
     /// The steps of a state that are enough, and where they lead.
-    pub fn expand<F: Subject>(
+    pub fn expand<F: Family>(
         &self,
         worker: &mut Worker<F>,
         base: &Tables<F>,
@@ -138,7 +139,7 @@ impl Reduction {
     }
 
     /// Whether nothing that the others do can give this process a step that it has not got.
-    fn is_enough<F: Subject>(
+    fn is_enough<F: Family>(
         &self,
         worker: &Worker<F>,
         base: &Tables<F>,

@@ -4,18 +4,18 @@ use conclave_algorithms::{Mutant, Trigger};
 
 use crate::check::Options;
 use crate::model::Budgets;
-use crate::subject::Entries;
+use conclave_algorithms::application::AskBudget;
 
 /// The searches that must refute a broken twin, the smallest first: with what it takes to see it, and as often as needed.
 #[must_use]
 pub fn attempts(mutant: &Mutant) -> Vec<Options> {
     let order = mutant.breaks.starts_with("ME4") || mutant.breaks.starts_with("ME5");
     let quiet = Budgets::default();
-    let searches: [(Entries, Budgets); 2] = match mutant.trigger {
-        Trigger::Schedule => [(Entries::Times(1), quiet), (Entries::Times(2), quiet)],
-        Trigger::Crash => [1, 2].map(|times| (Entries::Times(times), Budgets { crashes: 1, ..quiet })),
-        Trigger::Suspicion => [1, 2].map(|suspicions| (Entries::Times(1), Budgets { suspicions, ..quiet })),
-        Trigger::Forever => [(Entries::Forever, quiet), (Entries::Forever, quiet)],
+    let searches: [(AskBudget, Budgets); 2] = match mutant.trigger {
+        Trigger::Schedule => [(AskBudget::Times(1), quiet), (AskBudget::Times(2), quiet)],
+        Trigger::Crash => [1, 2].map(|times| (AskBudget::Times(times), Budgets { crashes: 1, ..quiet })),
+        Trigger::Suspicion => [1, 2].map(|suspicions| (AskBudget::Times(1), Budgets { suspicions, ..quiet })),
+        Trigger::Forever => [(AskBudget::Forever, quiet), (AskBudget::Forever, quiet)],
     };
     let options = |(entries, budgets)| Options { entries, budgets, order, ..Options::default() };
     searches.map(options).to_vec()

@@ -7,7 +7,7 @@ use crate::action::Action;
 use crate::intern::hash_words;
 use crate::reduce::Reduction;
 use crate::search::Search;
-use crate::subject::Subject;
+use conclave_algorithms::family::Family;
 
 /// So many runs in a row have to tell nothing new.
 const RUNS: u32 = 256;
@@ -15,7 +15,7 @@ const RUNS: u32 = 256;
 const STEPS: u32 = 128;
 
 /// Adds what a few runs tell that begin in states that the search has seen.
-pub fn rehearse<F: Subject>(search: &mut Search<F>, reduction: &mut Reduction) {
+pub fn rehearse<F: Family>(search: &mut Search<F>, reduction: &mut Reduction) {
     let (mut run, mut last_news) = (0, 0);
     while run - last_news < RUNS {
         run += 1;
@@ -26,7 +26,7 @@ pub fn rehearse<F: Subject>(search: &mut Search<F>, reduction: &mut Reduction) {
     }
 }
 
-fn follow<F: Subject>(search: &mut Search<F>, run: u32) {
+fn follow<F: Family>(search: &mut Search<F>, run: u32) {
     let draw = |words: &[u32], below: usize| hash_words(words) as usize % below;
     // Some runs let one process after the other go on for long, others mix their steps.
     let patience = 1 << (run % 6);

@@ -4,7 +4,7 @@ use conclave_trace::Script;
 use serde::Serialize;
 
 use crate::search::Stopped;
-use crate::subject::Entries;
+use conclave_algorithms::application::AskBudget;
 
 /// What a search found.
 #[derive(Clone, Debug, Serialize)]
@@ -17,7 +17,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
     /// How often each process asked: a number, or `forever`.
-    pub entries: Entries,
+    pub entries: AskBudget,
     /// What could go wrong, in words.
     pub failures: String,
     /// How messages and time were taken, in words.

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use conclave_algorithms::application::App;
 use conclave_algorithms::family::MessageOf;
 use conclave_core::Incarnation;
 
@@ -16,7 +17,7 @@ use crate::model::{CellOf, Heard, Letter, Model};
 use crate::path::{RawStep, Start};
 use crate::reduce::{Facts, Reduction};
 use crate::space::{Broken, Expansion, Root, Tables, Worker};
-use crate::subject::Subject;
+use conclave_algorithms::family::Family;
 
 /// States expanded between two moments at which the tables change.
 const BLOCK: usize = 1 << 13;
@@ -137,7 +138,7 @@ pub struct Violation {
 }
 
 /// A search through all states of a model.
-pub struct Search<F: Subject> {
+pub struct Search<F: Family> {
     pub model: Model<F>,
     pub tables: Tables<F>,
     pub states: States,
@@ -192,7 +193,7 @@ struct Fresh {
     action: u16,
 }
 
-impl<F: Subject> Search<F> {
+impl<F: Family> Search<F> {
     /// A search that has seen only the beginning: everyone is up and has been started, in order.
     #[must_use]
     pub fn new(model: Model<F>, threads: usize, keeps_graph: bool, reduction: Option<Reduction>) -> Self {
@@ -231,7 +232,7 @@ impl<F: Subject> Search<F> {
         let heard = vec![Heard::FIRST; n];
         let mut root = {
             let cells = (0..n).map(|place| {
-                let app = F::app(self.model.entries[place]);
+                let app = <F::App as App<F::Protocol>>::new(self.model.entries[place]);
                 let mut cell = self.model.boot(place, Incarnation::FIRST, None, app);
                 cell.heard.clone_from(&heard);
                 cell
@@ -506,7 +507,7 @@ impl<F: Subject> Search<F> {
 }
 
 /// What workers share while they work.
-struct Shared<'a, F: Subject> {
+struct Shared<'a, F: Family> {
     model: &'a Model<F>,
     tables: &'a Tables<F>,
     states: &'a States,
@@ -516,7 +517,7 @@ struct Shared<'a, F: Subject> {
     in_flight: Option<usize>,
 }
 
-impl<F: Subject> Shared<'_, F> {
+impl<F: Family> Shared<'_, F> {
     /// Whether more messages are on their way between two processes than should be followed.
     fn is_crowded(&self, root: &[u32]) -> bool {
         let Some(most) = self.in_flight else { return false };

@@ -20,7 +20,7 @@ use crate::intern::{Fixed, LOCAL, Memo, hash_words};
 use crate::model::{ANNOUNCES, Budgets, CellOf, Heard, Letter, Model, ProtocolOf, Said, World};
 use crate::normal::Normaliser;
 use crate::reduce::Facts;
-use crate::subject::Subject;
+use conclave_algorithms::family::Family;
 
 pub use tables::{Meta, Tables};
 
@@ -53,7 +53,7 @@ pub struct Transition {
 }
 
 /// What a step of a process comes to.
-struct Record<F: Subject> {
+struct Record<F: Family> {
     cell: u32,
     sends: Box<[(u8, u32)]>,
     input: Input<ProtocolOf<F>>,
@@ -66,7 +66,7 @@ struct Record<F: Subject> {
     multiplies_tokens: bool,
 }
 
-impl<F: Subject> Record<F> {
+impl<F: Family> Record<F> {
     /// Whether it makes sense beyond this worker and this moment.
     fn is_lasting(&self) -> bool {
         self.cell & LOCAL == 0 && self.sends.iter().all(|(_, message)| message & LOCAL == 0)
@@ -135,7 +135,7 @@ enum Retag {
 }
 
 /// Expands states.
-pub struct Worker<F: Subject> {
+pub struct Worker<F: Family> {
     local: Tables<F>,
     records: Vec<Record<F>>,
     memo: Memo<(u32, u8, Cause), u32>,
@@ -193,7 +193,7 @@ impl Expansion {
     }
 }
 
-impl<F: Subject> Worker<F> {
+impl<F: Family> Worker<F> {
     pub fn new(n: usize) -> Self {
         Self {
             local: Tables::new(n),

@@ -1,6 +1,6 @@
 //! Known broken variants that a checker must catch, or it is wrong. Those that are broken twins stand in `mutants.rs`.
 
-use conclave_check::{Budgets, Counterexample, Entries, Limits, Options, Stopped, check};
+use conclave_check::{AskBudget, Budgets, Counterexample, Limits, Options, Stopped, check};
 use conclave_core::NodeId;
 use conclave_trace::Setup;
 
@@ -73,7 +73,7 @@ fn giving_up_for_a_while_lets_nobody_in_twice() {
 #[test]
 fn what_follows_too_many_messages_is_left_out() {
     let limits = Limits { in_flight: Some(1), ..Limits::default() };
-    let options = Options { entries: Entries::Times(2), liveness: false, limits, ..Options::default() };
+    let options = Options { entries: AskBudget::Times(2), liveness: false, limits, ..Options::default() };
     let report =
         check(&Setup::numbered("ricart-agrawala", 2), &options, &mut |_| {}).expect("it can be searched");
     assert!(report.all_held());

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use conclave_algorithms::election::ChangRoberts;
-use conclave_check::{CheckError, Entries, Limits, Options, Report, check, check_election};
+use conclave_algorithms::election::{self, ChangRoberts};
+use conclave_check::{AskBudget, CheckError, Limits, Options, Report, check, check_algorithm};
 use conclave_trace::Setup;
 
 fn search(algorithm: &str, n: u32, options: &Options) -> Report {
@@ -24,7 +24,7 @@ fn holds(algorithm: &str, n: u32, options: &Options, states: usize) {
 }
 
 fn times(times: u8) -> Options {
-    Options { entries: Entries::Times(times), ..Options::default() }
+    Options { entries: AskBudget::Times(times), ..Options::default() }
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn two_processes_enter_for_ever() {
         ("singhal", 59),
     ];
     for (algorithm, states) in counts {
-        holds(algorithm, 2, &Options { entries: Entries::Forever, ..Options::default() }, states);
+        holds(algorithm, 2, &Options { entries: AskBudget::Forever, ..Options::default() }, states);
     }
 }
 
@@ -115,7 +115,7 @@ fn one_election_ends_with_one_leader_whoever_starts() {
         ("ring-k-leaders", 3, 13_112),
     ];
     for (algorithm, n, states) in counts {
-        holds(algorithm, n, &Options { entries: Entries::First, ..Options::default() }, states);
+        holds(algorithm, n, &Options { entries: AskBudget::First, ..Options::default() }, states);
     }
 }
 
@@ -124,7 +124,8 @@ fn one_election_ends_with_one_leader_whoever_starts() {
 fn an_election_needs_no_registry() {
     let (ours, options) = (Setup::numbered("ours", 4), Options::default());
     let known = search("chang-roberts", 4, &options);
-    let unknown = check_election::<ChangRoberts>(&ours, &options, &mut |_| {}).expect("it can be searched");
+    let unknown = check_algorithm::<election::Of<ChangRoberts>>(&ours, &options, &mut |_| {})
+        .expect("it can be searched");
     assert!(unknown.complete && unknown.counterexample.is_none());
     assert_eq!((unknown.states, unknown.transitions), (known.states, known.transitions));
     let found = check(&ours, &options, &mut |_| {});

@@ -8,8 +8,8 @@
 
 mod common;
 
-use conclave_algorithms::{About, Channels, Family, Trigger, registry};
-use conclave_check::{Budgets, Entries};
+use conclave_algorithms::{Channels, Trigger, election, mutex, registry};
+use conclave_check::{AskBudget, Budgets};
 
 use common::Scenario;
 
@@ -50,10 +50,6 @@ const NOTHING: Budgets =
 
 fn is_soaking() -> bool {
     std::env::var("CONCLAVE_SOAK").is_ok_and(|value| value == "1")
-}
-
-fn all_of(family: Family) -> impl Iterator<Item = &'static About> {
-    registry::all().into_iter().filter(move |about| about.family == family)
 }
 
 /// As deep as the table says, unless there is time.
@@ -105,7 +101,7 @@ fn two_processes_enter_once() {
 #[test]
 fn two_processes_enter_twice() {
     for about in registry::all() {
-        agree_that_all_holds(&Scenario::new(about.name, 2).entries(Entries::Times(2)));
+        agree_that_all_holds(&Scenario::new(about.name, 2).entries(AskBudget::Times(2)));
     }
 }
 
@@ -129,7 +125,7 @@ fn three_processes_enter_twice() {
         "ring-ballot",
     ];
     for about in registry::all() {
-        let scenario = Scenario::new(about.name, 3).entries(Entries::Times(2));
+        let scenario = Scenario::new(about.name, 3).entries(AskBudget::Times(2));
         agree(&match far.contains(&about.name) {
             true => scenario.down_to(ENDLESS),
             false => bounded(scenario, TWICE),
@@ -140,12 +136,12 @@ fn three_processes_enter_twice() {
 /// Here numbers that only grow are moved down.
 #[test]
 fn entering_for_ever() {
-    for about in all_of(Family::Mutex) {
-        agree_that_all_holds(&Scenario::new(about.name, 2).entries(Entries::Forever));
-        agree(&Scenario::new(about.name, 3).entries(Entries::Forever).down_to(ENDLESS));
+    for about in mutex::all() {
+        agree_that_all_holds(&Scenario::new(about.name, 2).entries(AskBudget::Forever));
+        agree(&Scenario::new(about.name, 3).entries(AskBudget::Forever).down_to(ENDLESS));
     }
-    for about in all_of(Family::Election) {
-        agree_that_all_holds(&Scenario::new(about.name, 2).entries(Entries::Forever).down_to(ENDLESS));
+    for about in election::all() {
+        agree_that_all_holds(&Scenario::new(about.name, 2).entries(AskBudget::Forever).down_to(ENDLESS));
     }
 }
 
@@ -176,9 +172,9 @@ fn the_other_order_of_channels() {
 
 #[test]
 fn calls_before_a_leader_is_known() {
-    for about in all_of(Family::Election) {
-        agree_that_all_holds(&Scenario::new(about.name, 2).entries(Entries::First));
-        agree_that_all_holds(&Scenario::new(about.name, 3).entries(Entries::First));
+    for about in election::all() {
+        agree_that_all_holds(&Scenario::new(about.name, 2).entries(AskBudget::First));
+        agree_that_all_holds(&Scenario::new(about.name, 3).entries(AskBudget::First));
     }
 }
 
@@ -186,7 +182,7 @@ fn calls_before_a_leader_is_known() {
 fn slower_messages_and_no_time_at_all() {
     for ticks in [Some(2), Some(3), None] {
         for entries in [1, 2] {
-            agree(&Scenario::new("bully", 2).entries(Entries::Times(entries)).ticks(ticks));
+            agree(&Scenario::new("bully", 2).entries(AskBudget::Times(entries)).ticks(ticks));
         }
         agree(&Scenario::new("bully", 2).failing(ONE_CRASH).ticks(ticks));
         agree(&Scenario::new("bully", 3).ticks(ticks).down_to(ENDLESS));
@@ -195,7 +191,7 @@ fn slower_messages_and_no_time_at_all() {
 
 #[test]
 fn a_crash_during_an_election() {
-    for about in all_of(Family::Election) {
+    for about in election::all() {
         agree_that_all_holds(&Scenario::new(about.name, 2).failing(ONE_CRASH));
         agree_that_all_holds(&bounded(Scenario::new(about.name, 3).failing(ONE_CRASH), WITH_CRASH));
     }
@@ -203,7 +199,7 @@ fn a_crash_during_an_election() {
 
 #[test]
 fn a_crash_and_a_restart_during_an_election() {
-    for about in all_of(Family::Election) {
+    for about in election::all() {
         let budgets = Budgets { restarts: 1, ..ONE_CRASH };
         agree(&Scenario::new(about.name, 2).failing(budgets).down_to(2 * ENDLESS));
         agree(
@@ -214,7 +210,7 @@ fn a_crash_and_a_restart_during_an_election() {
 
 #[test]
 fn a_crash_among_those_who_enter() {
-    for about in all_of(Family::Mutex) {
+    for about in mutex::all() {
         agree(&Scenario::new(about.name, 2).failing(ONE_CRASH).down_to(ENDLESS));
         agree(&Scenario::new(about.name, 2).failing(Budgets { restarts: 1, ..ONE_CRASH }).down_to(ENDLESS));
         agree(&Scenario::new(about.name, 3).failing(ONE_CRASH).down_to(ENDLESS / 2));
@@ -223,7 +219,7 @@ fn a_crash_among_those_who_enter() {
 
 #[test]
 fn a_request_is_given_up() {
-    for about in all_of(Family::Mutex) {
+    for about in mutex::all() {
         agree_that_all_holds(&Scenario::new(about.name, 2).failing(Budgets { cancels: 1, ..NOTHING }));
     }
 }

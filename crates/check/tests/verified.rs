@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use conclave_algorithms::{About, Family, registry};
-use conclave_check::{Budgets, Entries, Limits, Options, Report, check};
+use conclave_algorithms::{About, registry};
+use conclave_check::{AskBudget, Budgets, Limits, Options, Report, check};
 use conclave_trace::Setup;
 
 /// No row has more states.
@@ -25,7 +25,7 @@ const FEW_STATES: usize = 100_000;
 struct Row {
     algorithm: &'static str,
     nodes: u32,
-    entries: Entries,
+    entries: AskBudget,
     crashes: u8,
     order: bool,
     most: usize,
@@ -44,21 +44,21 @@ fn rows(about: &'static About) -> Vec<Row> {
         order: false,
         most: MOST_STATES,
     };
-    let once = Entries::Times(1);
-    match about.family {
-        Family::Mutex => {
-            let endless = Row { order: true, ..row(2, Entries::Forever) };
+    let once = AskBudget::Times(1);
+    match about.family.name {
+        "mutex" => {
+            let endless = Row { order: true, ..row(2, AskBudget::Forever) };
             let mending = Row { crashes: 1, most: MOST_MENDING, ..row(2, once) };
             let mending_three = Row { nodes: 3, most: MOST_SOAKED, ..mending };
-            vec![row(3, once), row(2, Entries::Times(2)), endless, mending, mending_three]
+            vec![row(3, once), row(2, AskBudget::Times(2)), endless, mending, mending_three]
         }
-        Family::Election => {
+        _ => {
             let many = ["bully", "ring-k-leaders"].contains(&about.name);
             let four = Row { most: if many { MOST_SOAKED } else { MOST_STATES }, ..row(4, once) };
             let mut rows = vec![row(3, once), four, Row { crashes: 1, ..row(3, once) }];
             // The only one whose calls after the first election make too many states.
             if about.name == "bully" {
-                rows.insert(2, Row { most: MOST_OF_BULLIES, ..row(4, Entries::First) });
+                rows.insert(2, Row { most: MOST_OF_BULLIES, ..row(4, AskBudget::First) });
             }
             rows
         }
@@ -146,7 +146,7 @@ const HEAD: &str = "\
 Written by `cargo xtask fix`; a test compares it with the searches. [checking.md](checking.md) says what a search does.
 
 Every row is one search through **all** runs of an algorithm as it is by default: every order of messages, and every moment
-for the crash where there is one. *Entries* is how often each process asks (in elections: may call one); `forever` covers
+for the crash where there is one. *AskBudget* is how often each process asks (in elections: may call one); `forever` covers
 any number, `first` is one call before it hears of a leader, so that all calls belong to one election, whoever makes them.
 *Holds*: nothing that is promised is broken, [deadlock and starvation](checking.md#runs-without-end) included.
 Where a group [mends itself](recovery.md) after the crash, time is [counted](checking.md#what-can-happen).

@@ -8,11 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use conclave_algorithms::desk::{Standing, Wish, Word};
 use conclave_core::NodeId;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-use crate::desk::{Standing, Wish, Word};
 
 /// The name of the socket in a data directory.
 pub const SOCKET: &str = "control.sock";
@@ -23,6 +22,8 @@ pub const SOCKET: &str = "control.sock";
 pub enum Ask {
     /// Something that the algorithm is for. What a client has is given back when its connection ends.
     Wish(Wish),
+    /// Tell me everything that the algorithm says from now on.
+    Tail,
     /// How do you stand?
     Status,
     /// Have no links with these.

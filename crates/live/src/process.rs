@@ -1,15 +1,14 @@
 //! One process of a live cluster: an algorithm of the registry over the network, and its clients on a control socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use conclave_algorithms::election::Election;
-use conclave_algorithms::family::{Electing, Family, Locking};
-use conclave_algorithms::mutex::Mutex;
+use conclave_algorithms::desk::{Client, Deed, Desk as _, Standing, Word};
+use conclave_algorithms::family::{EventOf, EventText, Family, Prepared, Registered, Use, Wanted};
 use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{Algorithm, Arena, Named, NamedConfig, Recovering, SettingError, Settings};
+use conclave_algorithms::{About, Arena, SettingError};
 use conclave_core::{Members, NodeId, Protocol};
 use conclave_net::{Events, Node, NodeError, Options, Recording, StartError, start};
 use conclave_trace::Header;
@@ -22,7 +21,6 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::config::ProcessConfig;
 use crate::control::{Answer, Ask, PeerStatus, SOCKET, Status};
-use crate::desk::{Client, Deed, Desk, Leaders, Locks, Standing};
 
 /// More clients than this are not let in at a time.
 const MOST_CLIENTS: usize = 1_024;
@@ -67,38 +65,25 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
-    run_registered(Prepare { config, stop: Box::pin(stop), ready: Box::new(ready) }).await
+    run_registered(Process { config, stop: Box::pin(stop), ready: Box::new(ready) }).await
 }
 
 /// Not generic: the drivers of all algorithms are compiled with this crate, not again in every program that starts one.
-async fn run_registered(prepare: Prepare<'_>) -> Result<(), ProcessError> {
-    let name = &prepare.config.algorithm;
-    let prepared = registry::visit(name, prepare);
-    prepared.ok_or_else(|| ProcessError::UnknownAlgorithm(name.clone()))?.await
+async fn run_registered(process: Process<'_>) -> Result<(), ProcessError> {
+    let name = &process.config.algorithm;
+    registry::visit(name, process).ok_or_else(|| ProcessError::UnknownAlgorithm(name.clone()))??.await
 }
 
-/// The same for an algorithm for mutual exclusion that no registry has to know.
+/// The same for an algorithm that no registry has to know: `run_algorithm::<mutex::Of<MyLock>>`.
 ///
 /// # Errors
 /// If it cannot start, or stops by itself.
-pub async fn run_lock<A: Mutex>(
+pub async fn run_algorithm<R: Registered>(
     config: &ProcessConfig,
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
-    Prepare { config, stop: Box::pin(stop), ready: Box::new(ready) }.mutex::<A>().await
-}
-
-/// The same for an election.
-///
-/// # Errors
-/// If it cannot start, or stops by itself.
-pub async fn run_election<A: Election>(
-    config: &ProcessConfig,
-    stop: impl Future<Output = ()> + Send,
-    ready: impl FnOnce() + Send,
-) -> Result<(), ProcessError> {
-    Prepare { config, stop: Box::pin(stop), ready: Box::new(ready) }.election::<A>().await
+    Process { config, stop: Box::pin(stop), ready: Box::new(ready) }.prepared::<R>()?.await
 }
 
 /// Tells before anything is started whether an algorithm of the registry can run with these settings among these
@@ -111,8 +96,30 @@ pub fn check(
     settings: &BTreeMap<String, String>,
     members: &Members,
 ) -> Result<(), ProcessError> {
-    let fits = registry::visit(algorithm, Fits(Given { settings, members: members.clone() }));
+    struct Fits<'a>(&'a BTreeMap<String, String>, &'a Members);
+    impl Visitor for Fits<'_> {
+        type Output = Result<(), SettingError>;
+
+        fn visit<R: Registered>(self) -> Self::Output {
+            let nodes: Vec<_> = self.1.iter().collect();
+            R::prepare(&mut live(&nodes, self.0), Nothing)
+        }
+    }
+    struct Nothing;
+    impl Use for Nothing {
+        type Output = ();
+        const SEVERAL: bool = true;
+        const BARE: bool = false;
+
+        fn with<F: Family>(self, _prepared: Prepared<F>) {}
+    }
+    let fits = registry::visit(algorithm, Fits(settings, members));
     Ok(fits.ok_or_else(|| ProcessError::UnknownAlgorithm(algorithm.to_owned()))??)
+}
+
+/// What a live process wants of an algorithm.
+fn live<'a>(nodes: &'a [NodeId], settings: &'a BTreeMap<String, String>) -> Wanted<'a> {
+    Wanted { arena: Arena::Live, failures: true, faulty: true, ..Wanted::new(nodes, settings) }
 }
 
 /// Waits for Ctrl-C or SIGTERM; with a parent also for its end, which is that of standard input.
@@ -138,7 +145,7 @@ pub async fn told_to_stop(with_parent: bool) {
 }
 
 /// What a process is started with.
-struct Prepare<'a> {
+struct Process<'a> {
     config: &'a ProcessConfig,
     stop: core::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     ready: Box<dyn FnOnce() + Send + 'a>,
@@ -146,91 +153,51 @@ struct Prepare<'a> {
 
 type Running<'a> = core::pin::Pin<Box<dyn Future<Output = Result<(), ProcessError>> + Send + 'a>>;
 
-/// What an algorithm is set up with.
-struct Given<'a> {
-    settings: &'a BTreeMap<String, String>,
-    members: Members,
-}
-
-/// A live lock mends itself: real processes do fail.
-const MENDING: &[(&str, &str)] = &[("recovery", "on")];
-
-impl Given<'_> {
-    fn settings<A: Algorithm>(&self, more: &[(&str, &str)]) -> Result<Settings, SettingError> {
-        let given = self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        Settings::new(const { &A::ABOUT }, Arena::Live, given.chain(more.iter().copied()), None)
-    }
-
-    fn lock<A: Mutex>(&self) -> Result<<Recovering<A> as Protocol>::Config, SettingError> {
-        Recovering::<A>::configure(&self.settings::<A>(MENDING)?, &self.members)
-    }
-
-    fn election<A: Election>(&self) -> Result<A::Config, SettingError> {
-        A::configure(&self.settings::<A>(&[])?, &self.members)
-    }
-
-    fn header<A: Algorithm>(&self, more: &[(&str, &str)]) -> Header {
-        let mut settings = self.settings.clone();
-        settings.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        Header {
-            algorithm: A::ABOUT.name.to_owned(),
-            nodes: Vec::new(),
-            newcomers: Vec::new(),
-            settings,
-            mutant: None,
-            channels: A::ABOUT.channels.name().to_owned(),
-            locks: 1,
-            seed: None,
-        }
+impl<'a> Process<'a> {
+    fn prepared<R: Registered>(self) -> Result<Running<'a>, SettingError> {
+        let nodes: Vec<_> = self.config.peers.iter().map(|peer| NodeId(peer.id)).collect();
+        let settings = &self.config.settings;
+        R::prepare(&mut live(&nodes, settings), self)
     }
 }
 
-/// Whether an algorithm of the registry can be set up so.
-struct Fits<'a>(Given<'a>);
+impl<'a> Visitor for Process<'a> {
+    type Output = Result<Running<'a>, SettingError>;
 
-impl Visitor for Fits<'_> {
-    type Output = Result<(), SettingError>;
-
-    fn mutex<A: Mutex>(self) -> Self::Output {
-        self.0.lock::<A>().map(drop)
-    }
-
-    fn election<A: Election>(self) -> Self::Output {
-        self.0.election::<A>().map(drop)
+    fn visit<R: Registered>(self) -> Self::Output {
+        self.prepared::<R>()
     }
 }
 
-impl Prepare<'_> {
-    fn given(&self) -> Given<'_> {
-        let peers = self.config.peers.iter().map(|peer| NodeId(peer.id));
-        Given { settings: &self.config.settings, members: Members::listed(peers.collect::<Vec<_>>()) }
-    }
-}
-
-impl<'a> Visitor for Prepare<'a> {
+impl<'a> Use for Process<'a> {
     type Output = Running<'a>;
+    const SEVERAL: bool = true;
+    const BARE: bool = false;
 
-    fn mutex<A: Mutex>(self) -> Running<'a> {
-        let (header, configured) = (self.given().header::<A>(MENDING), self.given().lock::<A>());
-        Box::pin(async move {
-            let config = NamedConfig::new(configured?);
-            serve::<Locking<Named<Recovering<A>>>>(self, config, header, Locks::default()).await
-        })
-    }
-
-    fn election<A: Election>(self) -> Running<'a> {
-        let (header, configured) = (self.given().header::<A>(&[]), self.given().election::<A>());
-        Box::pin(async move { serve::<Electing<A>>(self, configured?, header, Leaders::default()).await })
+    fn with<F: Family>(self, prepared: Prepared<F>) -> Running<'a> {
+        let Prepared { about, config, settings, desk, .. } = prepared;
+        Box::pin(serve::<F>(self, about, config, settings, desk))
     }
 }
 
 async fn serve<F: Family>(
-    prepared: Prepare<'_>,
+    process: Process<'_>,
+    about: &'static About,
     config: <F::Protocol as Protocol>::Config,
-    header: Header,
-    desk: impl Desk<F::Protocol>,
+    settings: BTreeMap<String, String>,
+    desk: F::Desk,
 ) -> Result<(), ProcessError> {
-    let Prepare { config: process, stop, ready } = prepared;
+    let Process { config: process, stop, ready } = process;
+    let header = Header {
+        algorithm: about.name.to_owned(),
+        nodes: Vec::new(),
+        newcomers: Vec::new(),
+        settings,
+        mutant: None,
+        channels: about.channels.name().to_owned(),
+        locks: 1,
+        seed: None,
+    };
     let recording = process.record.then(|| Recording::of::<F>(header, process.epoch()));
     let options = Options { recording, ..Options::default() };
     // The driver takes the data directory for itself; only then the socket in it is ours to replace.
@@ -239,8 +206,13 @@ async fn serve<F: Family>(
     let (clients_in, clients) = mpsc::channel(MOST_CLIENTS);
     let acceptor = tokio::spawn(accept(listener, clients_in));
     ready();
-    let office =
-        Office { node: Arc::new(node), desk, algorithm: process.algorithm.clone(), lines: BTreeMap::new() };
+    let office = Office::<F> {
+        node: Arc::new(node),
+        desk,
+        algorithm: process.algorithm.clone(),
+        lines: BTreeMap::new(),
+        tails: BTreeSet::new(),
+    };
     let ended = office.run(events, clients, stop).await;
     acceptor.abort();
     let _ = std::fs::remove_file(process.data.join(SOCKET));
@@ -324,17 +296,19 @@ async fn answer(mut writes: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>)
 }
 
 /// The one place that knows the algorithm, the desk and the clients.
-struct Office<P: Protocol, D> {
-    node: Arc<Node<P>>,
-    desk: D,
+struct Office<F: Family> {
+    node: Arc<Node<F::Protocol>>,
+    desk: F::Desk,
     algorithm: String,
     lines: BTreeMap<Client, mpsc::Sender<Answer>>,
+    /// Clients who want to hear everything that the algorithm says.
+    tails: BTreeSet<Client>,
 }
 
-impl<P: Protocol, D: Desk<P>> Office<P, D> {
+impl<F: Family> Office<F> {
     async fn run(
         mut self,
-        mut events: Events<P>,
+        mut events: Events<F::Protocol>,
         mut visits: mpsc::Receiver<Visit>,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), ProcessError> {
@@ -346,7 +320,7 @@ impl<P: Protocol, D: Desk<P>> Office<P, D> {
         loop {
             tokio::select! {
                 event = events.recv() => match event {
-                    Some(event) => self.desk.told(event, &mut deeds),
+                    Some(event) => self.hear(event, &mut deeds),
                     // It has stopped by itself.
                     None => return Ok(self.node.ended().await?),
                 },
@@ -373,12 +347,27 @@ impl<P: Protocol, D: Desk<P>> Office<P, D> {
         }
     }
 
+    /// The algorithm says something.
+    fn hear(&mut self, event: EventOf<F>, deeds: &mut Vec<Deed<F::Protocol>>) {
+        if !self.tails.is_empty() {
+            let text = match F::lock_told(&event) {
+                Some(name) => format!("{name}: {}", EventText { lock: 0, ..F::told(&event) }),
+                None => F::told(&event).to_string(),
+            };
+            for client in self.tails.clone() {
+                self.tell(client, Answer::Word(Word::Event { text: text.clone() }));
+            }
+        }
+        self.desk.told(event, deeds);
+    }
+
     /// True if the process is to stop.
-    fn visit(&mut self, visit: Visit, deeds: &mut Vec<Deed<P>>) -> bool {
+    fn visit(&mut self, visit: Visit, deeds: &mut Vec<Deed<F::Protocol>>) -> bool {
         match visit {
             Visit::Came(client, line) => drop(self.lines.insert(client, line)),
             Visit::Left(client) => {
                 self.lines.remove(&client);
+                self.tails.remove(&client);
                 self.desk.gone(client, deeds);
             }
             Visit::Asked(client, ask) => return self.asked(client, ask, deeds),
@@ -386,11 +375,20 @@ impl<P: Protocol, D: Desk<P>> Office<P, D> {
         false
     }
 
-    fn asked(&mut self, client: Client, ask: Result<Ask, String>, deeds: &mut Vec<Deed<P>>) -> bool {
+    fn asked(
+        &mut self,
+        client: Client,
+        ask: Result<Ask, String>,
+        deeds: &mut Vec<Deed<F::Protocol>>,
+    ) -> bool {
         let answer = match ask {
             Ok(Ask::Wish(wish)) => {
                 self.desk.wish(client, wish, deeds);
                 return false;
+            }
+            Ok(Ask::Tail) => {
+                self.tails.insert(client);
+                Answer::Done
             }
             Ok(Ask::Status) => Answer::Status(Box::new(self.status())),
             Ok(Ask::Cut(peers)) => for_all(&peers, |peer| self.node.cut(peer)),

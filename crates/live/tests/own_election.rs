@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use conclave_algorithms::election::ChangRoberts;
+use conclave_algorithms::election::{self, ChangRoberts};
 use conclave_core::NodeId;
 use conclave_live::config::{PeerAddress, ProcessConfig};
 use conclave_live::control::{Answer, Ask, Control};
 use conclave_live::desk::{Wish, Word};
-use conclave_live::process::{ProcessError, run, run_election};
+use conclave_live::process::{ProcessError, run, run_algorithm};
 use conclave_live::supervisor::free_ports;
 use tokio::sync::{mpsc, watch};
 
@@ -56,7 +56,10 @@ async fn an_election_needs_no_registry() {
             let (mut stopped, up) = (stopped.clone(), up.clone());
             tokio::spawn(async move {
                 let stop = async move { drop(stopped.wait_for(|is_over| *is_over).await) };
-                run_election::<ChangRoberts>(&config, stop, move || up.send(()).expect("it is awaited")).await
+                run_algorithm::<election::Of<ChangRoberts>>(&config, stop, move || {
+                    up.send(()).expect("it is awaited")
+                })
+                .await
             })
         })
         .collect();

@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-use conclave_algorithms::family::{EventOf, Family, RequestOf, Told, timer_word};
+use conclave_algorithms::family::{EventOf, EventText, Family, RequestOf, timer_word};
 use conclave_core::{Incarnation, Input, LamportClock, NodeId, Phase, Protocol, VectorClock};
 use conclave_trace::{Carried, Header, Record, What};
 use serde::{Deserialize, Serialize};
@@ -31,11 +31,11 @@ pub struct Recording<P: Protocol> {
     header: Header,
     epoch: SystemTime,
     request: fn(&P::Request) -> Asked,
-    event: fn(&P::Event) -> (Told, Option<String>),
+    event: fn(&P::Event) -> (EventText, Option<String>),
 }
 
 /// A request in words.
-type Asked = (&'static str, usize, Option<String>);
+type Asked = (String, usize, Option<String>);
 
 impl<P: Protocol> Recording<P> {
     /// Records in the words of a family. The header says what runs; its processes are put in by the node. Times are
@@ -43,10 +43,10 @@ impl<P: Protocol> Recording<P> {
     #[must_use]
     pub fn of<F: Family<Protocol = P>>(header: Header, epoch: SystemTime) -> Self {
         fn request<F: Family>(request: &RequestOf<F>) -> Asked {
-            let (word, lock) = F::write(request);
+            let (word, lock) = F::show(request);
             (word, lock, F::lock_asked(request))
         }
-        fn event<F: Family>(event: &EventOf<F>) -> (Told, Option<String>) {
+        fn event<F: Family>(event: &EventOf<F>) -> (EventText, Option<String>) {
             (F::told(event), F::lock_told(event))
         }
         Self { header, epoch, request: request::<F>, event: event::<F> }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use conclave_algorithms::mutex::RicartAgrawala;
-use conclave_algorithms::{Algorithm, Settings};
+use conclave_algorithms::Algorithm as _;
+use conclave_algorithms::mutex::{Of, RicartAgrawala};
 use conclave_core::Members;
 use conclave_sim::span::Span;
 use conclave_sim::{Plan, simulate};
@@ -22,8 +22,6 @@ const MESSAGES: u64 = ENTRIES_EACH * N as u64 * 2 * (N as u64 - 1);
 /// Seconds that the simulator needs for the run.
 fn simulated(record: bool, seed: u64) -> f64 {
     let members = Members::numbered(N);
-    let settings = Settings::defaults(&RicartAgrawala::ABOUT);
-    let config = RicartAgrawala::configure(&settings, &members).expect("the defaults fit");
     let plan = Plan {
         seed,
         entries: ENTRIES_EACH,
@@ -31,8 +29,8 @@ fn simulated(record: bool, seed: u64) -> f64 {
         hold: Some(Span::Constant(1_000)),
         ..Plan::new(members)
     };
-    let header = Setup::numbered(RicartAgrawala::ABOUT.name, N).to_header("any");
-    let outcome = simulate::<RicartAgrawala>(&config, &plan, header, record);
+    let setup = Setup::numbered(RicartAgrawala::ABOUT.name, N);
+    let outcome = simulate::<Of<RicartAgrawala>>(&setup, &plan, record).expect("the defaults fit");
     assert!(outcome.report.all_held() && outcome.report.messages == MESSAGES);
     outcome.report.wall_seconds
 }

@@ -11,12 +11,8 @@
 
 pub mod channels;
 pub mod digest;
-mod electing;
-pub mod family;
 pub mod faults;
-mod locking;
 pub mod metrics;
-pub mod outages;
 mod plan;
 mod queue;
 pub mod recorder;
@@ -28,14 +24,10 @@ mod shrink;
 pub mod span;
 pub mod stage;
 pub mod timed;
-pub mod workload;
 pub mod world;
 
-pub use locking::simulate;
-pub use plan::{Plan, Starter};
-pub use report::{
-    ElectionReport, FormulaReport, LockReport, OutageReport, Part, Property, Report, Summary, load_word,
-};
-pub use run::{Outcome, expected_messages, simulate_election, simulate_lock, simulate_setup};
-pub use script::{Difference, PlayError, Played, play};
+pub use plan::Plan;
+pub use report::{FormulaReport, Property, Report};
+pub use run::{Outcome, expected_messages, simulate, simulate_setup};
+pub use script::{Difference, PlayError, Played, play, play_algorithm};
 pub use shrink::shrink;

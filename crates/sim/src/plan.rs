@@ -1,17 +1,14 @@
 //! What shall be simulated.
 
-use conclave_algorithms::mutex::Load;
+use conclave_algorithms::demand::{Demand, Load, PlannedAsk, Who};
 use conclave_algorithms::{Channels, Trigger};
-use conclave_core::{Members, NodeId};
+use conclave_core::Members;
 
 use crate::faults::{Crash, Detector, Faults};
-use crate::rng::Rng;
+use crate::rng::{Draw as _, Rng, stream};
 use crate::span::Span;
 use crate::timed::Network;
 use crate::world::with_newcomers;
-
-/// The stream of randomness from which failures are drawn for a broken twin.
-const PROVOCATION: u64 = 3;
 
 /// What shall be simulated.
 #[derive(Clone, Debug)]
@@ -45,21 +42,8 @@ pub struct Plan {
     pub patience: Option<u64>,
     /// The largest number of inputs.
     pub max_events: u64,
-    /// In an election: who is asked to start it, and when.
-    pub starts: Vec<(u64, Starter)>,
-    /// In an election: who retires, and when.
-    pub retires: Vec<(u64, NodeId)>,
-}
-
-/// Who starts an election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Starter {
-    /// This process.
-    One(NodeId),
-    /// The process with the lowest id.
-    Lowest,
-    /// Everyone.
-    All,
+    /// What is asked for at given moments, in the words of the family.
+    pub asks: Vec<PlannedAsk>,
 }
 
 impl Plan {
@@ -81,8 +65,7 @@ impl Plan {
             faults: Faults::default(),
             patience: None,
             max_events: u64::MAX,
-            starts: vec![(0, Starter::Lowest)],
-            retires: Vec::new(),
+            asks: Vec::new(),
         }
     }
 
@@ -93,7 +76,7 @@ impl Plan {
         if !self.faults.is_empty() {
             return self;
         }
-        let mut rng = Rng::new(self.seed, PROVOCATION);
+        let mut rng = Rng::new(self.seed, stream::PROVOCATION);
         match trigger {
             // No failure helps to see what takes for ever.
             Trigger::Schedule | Trigger::Forever => {}
@@ -129,20 +112,16 @@ impl Plan {
         Network { delay: self.delay, links: self.links.clone(), fifo }
     }
 
-    /// A saturated load holds at least as long as the slowest message travels: everyone's request is known by then.
-    pub(crate) fn hold(&self) -> Span {
-        self.hold.unwrap_or(Span::Constant(self.longest_delay()))
-    }
-
-    /// Where messages travel for ever, a request alone comes at any moment of their round: else it would always find
-    /// them where the last exit left them.
-    pub(crate) fn think(&self, restless: bool) -> Span {
-        let round = self.longest_delay().saturating_mul(self.members.len() as u64);
-        self.think.unwrap_or(match self.load {
-            Load::Open => Span::Exponential(round.saturating_mul(4)),
-            Load::Light if restless => Span::Uniform(0, round),
-            Load::Light | Load::Saturated => Span::Constant(0),
-        })
+    /// What the users want.
+    pub(crate) fn demand(&self) -> Demand {
+        Demand {
+            rounds: self.entries,
+            load: self.load,
+            think: self.think,
+            hold: self.hold,
+            asks: self.asks.clone(),
+            longest_delay: self.longest_delay(),
+        }
     }
 
     /// Everyone who ever takes part: who is there from the beginning, then who joins.
@@ -153,14 +132,19 @@ impl Plan {
 
     /// Long enough for everyone to enter many times over.
     pub(crate) fn patience(&self) -> u64 {
-        let turn = self.longest_delay() + self.hold().mean() + self.think(false).mean();
+        let longest = self.longest_delay();
+        let round = longest.saturating_mul(self.members.len() as u64);
+        let usual = if self.load == Load::Open { round.saturating_mul(4) } else { 0 };
+        let think = self.think.map_or(usual, |think| think.mean());
+        let hold = self.hold.map_or(longest, |hold| hold.mean());
+        let turn = longest + hold + think;
         self.patience.unwrap_or_else(|| turn.saturating_mul(200 + 20 * self.members.len() as u64))
     }
 
     /// Whether single processes are named anywhere: then a run with fewer of them is another run.
     pub(crate) fn names_processes(&self) -> bool {
-        let starter = |(_, starter): &(u64, Starter)| matches!(starter, Starter::One(_));
+        let named = |ask: &PlannedAsk| matches!(ask.who, Who::One(_));
         let faults = self.faults.named().next().is_some();
-        faults || !self.links.is_empty() || !self.retires.is_empty() || self.starts.iter().any(starter)
+        faults || !self.links.is_empty() || self.asks.iter().any(named)
     }
 }

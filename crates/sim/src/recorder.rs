@@ -217,7 +217,7 @@ impl Export<'_> {
         match &entry.what {
             Raw::Start => What::Start,
             Raw::Request(request) => {
-                let (request, lock) = F::write(request);
+                let (request, lock) = F::show(request);
                 What::Request { request: request.into(), lock }
             }
             Raw::Timer(timer) => What::Timer { timer: timer_word(timer) },

@@ -2,8 +2,22 @@
 //!
 //! Integers only: the floating-point functions of different platforms need not agree to the last bit.
 
+pub use conclave_algorithms::span::Draw;
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// The streams of randomness of one seed.
+pub mod stream {
+    /// Delays, losses and copies.
+    pub const NETWORK: u64 = 1;
+    /// What the users do.
+    pub const WORKLOAD: u64 = 2;
+    /// The failures that it takes to see a mutant.
+    pub const PROVOCATION: u64 = 3;
+    /// The order of a ring. No run draws from both, since only mutual exclusion provokes its mutants and only elections
+    /// have a ring to shuffle.
+    pub const RING: u64 = 3;
+}
 
 /// A stream of random numbers, fixed by its seed.
 #[derive(Clone, Debug)]
@@ -15,52 +29,12 @@ impl Rng {
     pub fn new(seed: u64, stream: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
+}
 
-    /// Any number.
+impl Draw for Rng {
     #[inline(always)]
-    pub fn any(&mut self) -> u64 {
+    fn any(&mut self) -> u64 {
         self.0.next_u64()
-    }
-
-    /// A number below `bound`, which must not be 0.
-    #[inline(always)]
-    pub fn below(&mut self, bound: u64) -> u64 {
-        // The bias of the multiplication is below bound / 2^64: of no consequence here.
-        ((u128::from(self.any()) * u128::from(bound)) >> 64) as u64
-    }
-
-    /// A number between the two, both included.
-    #[inline(always)]
-    pub fn between(&mut self, min: u64, max: u64) -> u64 {
-        match (max - min).checked_add(1) {
-            Some(width) => min + self.below(width),
-            None => self.any(),
-        }
-    }
-
-    /// An exponentially distributed number with this mean.
-    ///
-    /// Von Neumann's method: compare uniform numbers, take no logarithm. A first number is accepted if the run of
-    /// falling numbers that it begins is of odd length, which happens with probability e^-x; each refusal adds one
-    /// whole mean.
-    pub fn exponential(&mut self, mean: u64) -> u64 {
-        let mut whole = 0u64;
-        loop {
-            let first = self.any();
-            let (mut last, mut odd) = (first, true);
-            loop {
-                let next = self.any();
-                if next >= last {
-                    break;
-                }
-                (last, odd) = (next, !odd);
-            }
-            if odd {
-                let part = ((u128::from(mean) * u128::from(first)) >> 64) as u64;
-                return mean.saturating_mul(whole).saturating_add(part);
-            }
-            whole += 1;
-        }
     }
 }
 

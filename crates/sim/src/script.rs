@@ -2,15 +2,15 @@
 
 use core::marker::PhantomData;
 
-use conclave_algorithms::family::{EventOf, Family};
+use conclave_algorithms::family::{EventOf, Family, Prepared, Registered, Use};
 use conclave_algorithms::{Judge, Judgement, SettingError, Violation};
 use conclave_core::{
     Disturbance, Incarnation, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
-use conclave_trace::{Command, Record, Script, Trace, What, message_text};
+use conclave_trace::{Command, Header, Record, Script, Setup, Trace, What, message_text};
 
-use crate::family::{Cast, WithCast, cast};
 use crate::recorder::Recorder;
+use crate::run::{header, prepare, prepare_algorithm};
 use crate::stage::Stage;
 
 /// A script that was played.
@@ -67,25 +67,38 @@ pub enum PlayError {
 /// If the script asks for what does not exist, or a command is not possible at its place.
 pub fn play(script: &Script) -> Result<Played, PlayError> {
     let Some(setup) = script.setup() else { return Err(PlayError::NoRun) };
-    cast(setup, &script.newcomers(), Player(script))?
+    prepare(setup, &script.newcomers(), Player { script, setup })?
 }
 
-struct Player<'a>(&'a Script);
+/// Plays a script of an algorithm that no registry has to know.
+///
+/// # Errors
+/// As [`play`].
+pub fn play_algorithm<R: Registered>(script: &Script) -> Result<Played, PlayError> {
+    let Some(setup) = script.setup() else { return Err(PlayError::NoRun) };
+    prepare_algorithm::<R, _>(setup, &script.newcomers(), Player { script, setup })?
+}
 
-impl WithCast for Player<'_> {
+struct Player<'a> {
+    script: &'a Script,
+    setup: &'a Setup,
+}
+
+impl Use for Player<'_> {
     type Output = Result<Played, PlayError>;
+    const SEVERAL: bool = true;
 
-    fn with<F: Family>(self, cast: Cast<F>) -> Self::Output {
-        perform(self.0, cast)
+    fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
+        let header = header(self.setup, &prepared);
+        perform(self.script, prepared, header)
     }
 }
 
 /// A stage, and perhaps a scribe who keeps what happens there, in both forms. Shortening needs none, on the same stage.
 pub(crate) type Attended<F> = Stage<F, Option<(Recorder<<F as Family>::Protocol>, Narrator<F>)>>;
 
-fn perform<F: Family>(script: &Script, cast: Cast<F>) -> Result<Played, PlayError> {
-    let header = cast.header.clone();
-    let mut stage = Attended::<F>::new(cast, Some((Recorder::new(), Narrator::new())));
+fn perform<F: Family>(script: &Script, prepared: Prepared<F>, header: Header) -> Result<Played, PlayError> {
+    let mut stage = Attended::<F>::new(&prepared, Some((Recorder::new(), Narrator::new())));
     let mut script = script.clone();
     let mut difference = None;
     let mut told = false;

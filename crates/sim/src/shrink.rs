@@ -4,15 +4,14 @@
 //! its commands are taken out, many at a time and then one by one, as long as the property still breaks (Zeller and
 //! Hildebrandt's delta debugging, 2002). What remains is a script.
 
-use conclave_algorithms::family::Family;
+use conclave_algorithms::family::{Family, Prepared, Use};
 use conclave_algorithms::{Judge, Synchrony, registry};
 use conclave_core::Members;
 use conclave_trace::{Block, Command, Script, Setup, commands_of, newcomers};
 
-use crate::family::{Cast, WithCast, cast};
 use crate::faults::Faults;
 use crate::plan::Plan;
-use crate::run::{Outcome, simulate_setup};
+use crate::run::{Outcome, prepare, simulate_setup};
 use crate::script::{Attended, play};
 use crate::stage::Stage;
 
@@ -35,7 +34,7 @@ pub fn shrink(setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
     let commands = commands_of(outcome.trace.as_ref()?);
     let thorough = about.synchrony == Synchrony::Asynchronous;
     let shrinker = Shrinker { setup: &setup, property, thorough, effort: EFFORT, commands: &commands };
-    let shortened = cast(&setup, &newcomers(&commands), shrinker).ok()??;
+    let shortened = prepare(&setup, &newcomers(&commands), shrinker).ok()??;
     Some(write(&setup, shortened, property))
 }
 
@@ -82,11 +81,12 @@ struct Shrinker<'a> {
     commands: &'a [Command],
 }
 
-impl WithCast for Shrinker<'_> {
+impl Use for Shrinker<'_> {
     type Output = Option<Vec<Command>>;
+    const SEVERAL: bool = true;
 
-    fn with<F: Family>(self, cast: Cast<F>) -> Self::Output {
-        self.run::<F>(&|| Stage::new(cast.again(), None))
+    fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
+        self.run::<F>(&|| Stage::new(&prepared, None))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use conclave_algorithms::family::{EventOf, Family, MessageOf, timer_word};
+use conclave_algorithms::family::{EventOf, Family, Kind, MessageOf, Prepared, request_for, timer_word};
 use conclave_algorithms::{Ending, Judge};
 use conclave_core::{
     After, Counter, Floors, Incarnation, Input, Members, Message, Moment, NodeId, Observer, Process,
@@ -12,7 +12,6 @@ use conclave_core::{
 };
 use conclave_trace::{Carry, Command, Which};
 
-use crate::family::Cast;
 use crate::world::{Fate, Host, Presence, World};
 
 /// Virtual time between two commands, so that a drawing has room.
@@ -24,6 +23,7 @@ pub struct Stage<F: Family, R> {
     hand: Hand<F>,
     watch: (F::Judge, R),
     started: bool,
+    family: Kind,
     /// Whether messages travel for ever although nobody wants anything.
     restless: bool,
     /// What goes round for ever began here.
@@ -94,22 +94,23 @@ struct Waiting {
 impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     /// Boots the processes; they are started by the first command that is not a crash.
     #[must_use]
-    pub fn new(cast: Cast<F>, observer: R) -> Self {
-        let Cast { members, newcomers, restless, config, fifo, judge, .. } = cast;
+    pub fn new(prepared: &Prepared<F>, observer: R) -> Self {
+        let Prepared { about, members, newcomers, restless, config, fifo, judge, .. } = prepared;
         let n = members.len() + newcomers.len();
         Self {
-            world: World::new(members, &newcomers, config, Timing::default()),
+            world: World::new(members.clone(), newcomers, config.clone(), Timing::default()),
             hand: Hand {
-                fifo,
+                fifo: *fifo,
                 channels: BTreeMap::new(),
                 timers: (0..n).map(|_| Vec::new()).collect(),
                 down: BTreeSet::new(),
                 copying: None,
                 left: Vec::new(),
             },
-            watch: (judge, observer),
+            watch: (judge.clone(), observer),
             started: false,
-            restless,
+            family: about.family,
+            restless: *restless,
             loop_start: None,
             is_endless: false,
         }
@@ -171,8 +172,8 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             Command::Show(process) => self.find(*process).map(|_| ()),
             Command::Ask { process, request, lock } => {
                 let index = self.up(*process)?;
-                let request = F::read(request, *lock)
-                    .ok_or_else(|| format!("'{request}' is not a request of this algorithm"))?;
+                let request =
+                    request_for::<F>(request, *lock, &self.family).map_err(|why| why.to_string())?;
                 self.input(index, Input::Request(request));
                 Ok(())
             }

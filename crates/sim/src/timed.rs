@@ -1,5 +1,6 @@
 //! The simulator proper: a world whose messages, timers and faults happen at times drawn from a seed.
 
+use conclave_algorithms::workload::{Agenda, Item, Workload};
 use conclave_core::{
     After, Chain, Disturbance, Incarnation, Input, Members, Moment, NodeId, Observer, Process, Protocol,
     Timing, Transit,
@@ -8,9 +9,8 @@ use conclave_core::{
 use crate::channels::LastArrivals;
 use crate::faults::{Crash, Detector, Faults};
 use crate::queue::{Class, Due, Queue};
-use crate::rng::Rng;
+use crate::rng::{Draw as _, Rng, stream};
 use crate::span::Span;
-use crate::workload::{Agenda, Item, Workload};
 use crate::world::{Fate, Host, Presence, World};
 
 /// How the network behaves.
@@ -199,12 +199,6 @@ struct Armed<T> {
     token: u64,
     /// The chain of messages in which it was armed.
     chain: Chain,
-}
-
-/// Streams of randomness of one seed.
-mod stream {
-    pub const NETWORK: u64 = 1;
-    pub const WORKLOAD: u64 = 2;
 }
 
 impl<P: Protocol, W: Workload<P>> Run<P, W> {

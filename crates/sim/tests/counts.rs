@@ -39,7 +39,10 @@ fn the_numbers_of_the_literature() {
                 let plan = plan(n, load, seed);
                 let messages = |algorithm: &str, settings| {
                     let report = run_well(&setup(algorithm, n, settings), &plan).report;
-                    (report.messages, report.locks().unwrap().entries)
+                    (
+                        report.messages,
+                        report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries,
+                    )
                 };
                 assert_eq!(
                     messages("lamport", &[]),
@@ -65,7 +68,7 @@ fn a_token_costs_nothing_or_n_messages() {
             for load in LOADS {
                 for seed in 1..=20 {
                     let report = run_well(&setup(algorithm, n, &[]), &plan(n, load, seed)).report;
-                    let entries = report.locks().unwrap().entries;
+                    let entries = report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries;
                     let sent = |kind| report.messages_by_kind.get(kind).copied().unwrap_or(0);
                     let (requests, tokens) = (sent("Request"), sent("Token"));
                     assert_eq!(requests, tokens * (u64::from(n) - 1));
@@ -90,7 +93,7 @@ fn an_answering_coordinator_pays_for_those_who_wait() {
                 for seed in 1..=20 {
                     let setup = setup("central", n, &[("variant", variant)]);
                     let report = run_well(&setup, &plan(n, load, seed)).report;
-                    let locks = report.locks().unwrap();
+                    let locks = report.part::<conclave_algorithms::mutex::LockReport>().unwrap();
                     let others = locks.entries - locks.entries_by_process[n as usize - 1];
                     let answers = report.messages_by_kind.get(answer).copied().unwrap_or(0);
                     assert_eq!(report.messages, 3 * others + answers);
@@ -109,7 +112,10 @@ fn an_answering_coordinator_pays_for_those_who_wait() {
 fn book_tv_m1_quorums_cost_three_times_their_size() {
     for (n, settings, per_entry) in [(7, [("quorum", "plane")], 6.0), (9, [("quorum", "grid")], 12.0)] {
         let report = run_well(&setup("maekawa", n, &settings), &plan(n, Load::Light, 1)).report;
-        assert_eq!(report.locks().unwrap().messages_per_entry, Some(per_entry));
+        assert_eq!(
+            report.part::<conclave_algorithms::mutex::LockReport>().unwrap().messages_per_entry,
+            Some(per_entry)
+        );
         assert_eq!(report.formula.exact, Some(per_entry));
     }
 }
@@ -121,7 +127,7 @@ fn book_tv_m2_seven_at_once_stay_below_the_bound() {
         let mut plan = plan(7, Load::Saturated, seed);
         plan.entries = 3;
         let report = run_well(&setup("maekawa", 7, &[("quorum", "plane")]), &plan).report;
-        assert_eq!(report.locks().unwrap().entries, 21);
+        assert_eq!(report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries, 21);
         assert!(report.messages <= 315, "seed {seed}: {} messages", report.messages);
     }
 }
@@ -146,7 +152,7 @@ fn delays_are_those_of_the_literature() {
         let mut alone = plan(7, Load::Light, 1);
         alone.delay = Span::Constant(5_000);
         let report = run_well(&setup(algorithm, 7, &[]), &alone).report;
-        let longest = report.locks().unwrap().client_delay.max / 5.0;
+        let longest = report.part::<conclave_algorithms::mutex::LockReport>().unwrap().client_delay.max / 5.0;
         assert_eq!(longest, client, "{algorithm}: client delay");
 
         let mut pressed = plan(7, Load::Saturated, 1);
@@ -154,7 +160,11 @@ fn delays_are_those_of_the_literature() {
         pressed.hold = Some(Span::Constant(20_000));
         pressed.entries = 20;
         let report = run_well(&setup(algorithm, 7, &[]), &pressed).report;
-        let hops = report.locks().unwrap().sync_delay_hops.expect("there was a queue all the time");
+        let hops = report
+            .part::<conclave_algorithms::mutex::LockReport>()
+            .unwrap()
+            .sync_delay_hops
+            .expect("there was a queue all the time");
         assert!(sync.contains(&hops), "{algorithm}: synchronization delay {hops}");
     }
 }

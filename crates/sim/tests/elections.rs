@@ -3,28 +3,33 @@
 mod common;
 
 use common::setup;
+use conclave_algorithms::demand::{PlannedAsk, Who};
 use conclave_algorithms::election::ChangRoberts;
-use conclave_algorithms::{About, Family, registry};
+use conclave_algorithms::{About, election};
 use conclave_core::{Members, NodeId};
 use conclave_sim::faults::{Crash, Faults};
 use conclave_sim::span::Span;
-use conclave_sim::{Outcome, Plan, PlayError, Starter, play, shrink, simulate_election, simulate_setup};
+use conclave_sim::{Outcome, Plan, PlayError, play, shrink, simulate, simulate_setup};
 use conclave_trace::{Script, Setup};
 
 fn elections() -> impl Iterator<Item = &'static About> {
-    registry::all().into_iter().filter(|about| about.family == Family::Election)
+    election::all().into_iter()
 }
 
 fn rings() -> impl Iterator<Item = &'static About> {
     elections().filter(|about| about.settings.iter().any(|setting| setting.key == "ring"))
 }
 
+fn start(at: u64, who: Who) -> PlannedAsk {
+    PlannedAsk { at, who, words: "start".into() }
+}
+
 /// A plan in which these start at once, and a perfect detector tells of crashes.
 fn plan(n: u32, seed: u64, starters: &[u32]) -> Plan {
-    let starts = starters.iter().map(|id| (0, Starter::One(NodeId(*id)))).collect();
+    let asks = starters.iter().map(|id| start(0, Who::One(NodeId(*id)))).collect();
     Plan {
         seed,
-        starts,
+        asks,
         faults: Faults { detector: "perfect".parse().unwrap(), ..Faults::default() },
         ..Plan::new(Members::numbered(n))
     }
@@ -123,7 +128,10 @@ fn chang_roberts_counts_for_every_initiator() {
             let simple = setup("chang-roberts", n, &[]);
             count(&simple, &plan(n, 1, &[start]), 2 * u64::from(n) + d);
             let report = run_well(&simple, &plan(n, 1, &[start])).report;
-            assert_eq!(u64::from(report.election().unwrap().turnaround_hops), 2 * u64::from(n) + d);
+            assert_eq!(
+                u64::from(report.part::<election::ElectionReport>().unwrap().turnaround_hops),
+                2 * u64::from(n) + d
+            );
 
             let shuffled = setup("chang-roberts", n, &[("ring", "random")]);
             let plan = plan(n, u64::from(start), &[start]);
@@ -143,7 +151,7 @@ fn chang_roberts_all_at_once() {
     let setup = setup("chang-roberts", N, &[("ring", "random")]);
     let (mut total, runs) = (0, 4_000);
     for seed in 1..=runs {
-        let plan = Plan { starts: vec![(0, Starter::All)], seed, ..plan(N, seed, &[]) };
+        let plan = Plan { asks: vec![start(0, Who::All)], seed, ..plan(N, seed, &[]) };
         let report = run_well(&setup, &plan).report;
         assert_eq!(report.messages_by_kind["Elected"], u64::from(N));
         let election = report.messages_by_kind["Election"];
@@ -155,7 +163,7 @@ fn chang_roberts_all_at_once() {
     assert!((mean / expected - 1.0).abs() < 0.02, "mean {mean}, expected {expected}");
 
     // Ids that rise along the ring stop each other at once; ids that fall all reach the maximum.
-    let all = Plan { starts: vec![(0, Starter::All)], ..plan(N, 1, &[]) };
+    let all = Plan { asks: vec![start(0, Who::All)], ..plan(N, 1, &[]) };
     let rising = run_well(&common::setup("chang-roberts", N, &[]), &all).report;
     assert_eq!(rising.messages_by_kind["Election"], u64::from(2 * N) - 1);
     let mut falling = common::setup("chang-roberts", N, &[]);
@@ -205,20 +213,20 @@ fn a_thousand_seeds_break_no_promise() {
             let n = [2, 3, 5, 8][seed as usize % 4];
             let setup = setup(about.name, n, &[]);
             let mut plan = plan(n, seed, &[]);
-            plan.starts = match seed % 3 {
-                0 => vec![(0, Starter::All)],
-                1 => vec![(0, Starter::One(NodeId(1 + seed as u32 % n)))],
+            plan.asks = match seed % 3 {
+                0 => vec![start(0, Who::All)],
+                1 => vec![start(0, Who::One(NodeId(1 + seed as u32 % n)))],
                 _ => (1..=n)
                     .filter(|id| (seed >> id) & 1 == 0)
-                    .map(|id| (id.into(), Starter::One(NodeId(id))))
+                    .map(|id| start(id.into(), Who::One(NodeId(id))))
                     .collect(),
             };
-            if plan.starts.is_empty() {
-                plan.starts.push((0, Starter::All));
+            if plan.asks.is_empty() {
+                plan.asks.push(start(0, Who::All));
             }
             if seed % 2 == 0 && n > 2 {
                 plan = without(plan, &[n]);
-                plan.starts.push((0, Starter::One(NodeId(1))));
+                plan.asks.push(start(0, Who::One(NodeId(1))));
             }
             run_well(&setup, &plan);
         }
@@ -231,7 +239,12 @@ fn weights_decide() {
     for about in elections().filter(|about| about.name != "ring-ballot") {
         let setup = setup(about.name, 5, &[("weights", "1:5")]);
         let report = run_well(&setup, &plan(5, 1, &[3])).report;
-        assert_eq!(report.election().unwrap().leader, Some(NodeId(1)), "{}", about.name);
+        assert_eq!(
+            report.part::<election::ElectionReport>().unwrap().leader,
+            Some(NodeId(1)),
+            "{}",
+            about.name
+        );
     }
 }
 
@@ -245,7 +258,7 @@ fn a_crash_after_every_single_event() {
                 let mut base = plan(5, 3, &[2]);
                 base.faults.detector = detector.parse().unwrap();
                 if all {
-                    base.starts = vec![(0, Starter::All)];
+                    base.asks = vec![start(0, Who::All)];
                 }
                 let trace = simulate_setup(&setup, &base, true).unwrap().trace.unwrap();
                 let mut times: Vec<u64> = trace.records.iter().map(|record| record.time).collect();
@@ -276,7 +289,7 @@ fn crash_recovery_and_retirement() {
             let mut crash = plan(5, seed, &[2]);
             crash.faults.crashes.push("5@2s".parse().unwrap());
             assert_eq!(
-                run_well(&setup, &crash).report.election().unwrap().leader,
+                run_well(&setup, &crash).report.part::<election::ElectionReport>().unwrap().leader,
                 Some(NodeId(4)),
                 "{}",
                 about.name
@@ -285,15 +298,22 @@ fn crash_recovery_and_retirement() {
             let mut back = plan(5, seed, &[2]);
             back.faults.crashes.push("5@2s..4s".parse().unwrap());
             assert_eq!(
-                run_well(&setup, &back).report.election().unwrap().leader,
+                run_well(&setup, &back).report.part::<election::ElectionReport>().unwrap().leader,
                 Some(NodeId(5)),
                 "{}",
                 about.name
             );
 
-            let retired = Plan { retires: vec![(2_000_000, NodeId(5))], ..plan(5, seed, &[2]) };
+            let mut retired = plan(5, seed, &[2]);
+            let who = Who::One(NodeId(5));
+            retired.asks.push(PlannedAsk { at: 2_000_000, who, words: "retire".into() });
             let report = run_well(&setup, &retired).report;
-            assert_eq!(report.election().unwrap().leader, Some(NodeId(4)), "{} retires", about.name);
+            assert_eq!(
+                report.part::<election::ElectionReport>().unwrap().leader,
+                Some(NodeId(4)),
+                "{} retires",
+                about.name
+            );
         }
     }
 }
@@ -309,11 +329,11 @@ fn every_mutant_is_caught() {
             let caught = (1..=1_000u64).find_map(|seed| {
                 let mut plan = plan(mutant.nodes, seed, &[1 + seed as u32 % mutant.nodes]);
                 if seed % 3 == 0 {
-                    plan.starts = vec![(0, Starter::All)];
+                    plan.asks = vec![start(0, Who::All)];
                 }
                 if seed % 2 == 0 && mutant.nodes > 2 {
                     plan = without(plan, &[mutant.nodes]);
-                    plan.starts.push((0, Starter::One(NodeId(1))));
+                    plan.asks.push(start(0, Who::One(NodeId(1))));
                 }
                 let outcome = run(&setup, &plan);
                 let named =
@@ -371,7 +391,7 @@ fn a_thousand_processes() {
         let start = if name == "bully" { 900 } else { 1 };
         let plan = without(plan(1_000, 1, &[start]), &[1_000]);
         let report = run_well(&setup(name, 1_000, &[]), &plan).report;
-        assert_eq!(report.election().unwrap().leader, Some(NodeId(999)));
+        assert_eq!(report.part::<election::ElectionReport>().unwrap().leader, Some(NodeId(999)));
         assert_eq!(report.formula.agrees, Some(true), "{name}");
     }
     assert!(rings().count() >= 5, "there are five ring elections");
@@ -383,7 +403,7 @@ fn an_election_needs_no_registry() {
     let (plan, ours) = (plan(5, 7, &[2, 4]), Setup::numbered("ours", 5));
     let known = run(&Setup::numbered("chang-roberts", 5), &plan).report;
     let unknown =
-        simulate_election::<ChangRoberts>(&ours, &plan, false).expect("the setup is possible").report;
+        simulate::<election::Of<ChangRoberts>>(&ours, &plan, false).expect("the setup is possible").report;
     assert!(unknown.all_held() && unknown.messages > 0);
     assert_eq!((unknown.trace_digest, unknown.messages), (known.trace_digest, known.messages));
     assert!(

@@ -7,22 +7,25 @@ mod doors;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{LOADS, plan, setup};
-use conclave_algorithms::family::Locking;
-use conclave_algorithms::mutex::{Load, Properties};
-use conclave_core::{Members, NodeId};
-use conclave_sim::family::Cast;
+use conclave_algorithms::family::Wanted;
+use conclave_algorithms::mutex::{self, Load, Locking, Outage};
+use conclave_core::NodeId;
 use conclave_sim::faults::{Detector, Faults};
-use conclave_sim::outages::Outage;
 use conclave_sim::recorder::Recorder;
 use conclave_sim::span::Span;
 use conclave_sim::stage::Stage;
 use conclave_sim::{Outcome, Plan, simulate, simulate_setup};
-use conclave_trace::{Command, Record, Setup, Trace, What, commands_of, newcomers};
+use conclave_trace::{Command, Record, Trace, What, commands_of, newcomers};
 use doors::Doors;
 
 fn run(plan: &Plan) -> Outcome {
-    let header = Setup::numbered("doors", plan.members.len() as u32).to_header("fifo");
-    simulate::<Doors>(&false, plan, header, true)
+    alone(plan, "no", true)
+}
+
+/// The porter as it is, without any recovery around it.
+fn alone(plan: &Plan, stubborn: &str, record: bool) -> Outcome {
+    let setup = setup("doors", plan.members.len() as u32, &[("recovery", "off"), ("stubborn", stubborn)]);
+    simulate::<mutex::Of<Doors>>(&setup, plan, record).expect("it can be set up so")
 }
 
 fn run_well(plan: &Plan) -> Outcome {
@@ -67,7 +70,7 @@ fn who_joins_is_served_like_everyone() {
         for seed in 1..=60 {
             let plan = Plan { faults: changes(&["7@25", "9@0"], &[]), ..plan(3, load, seed) };
             let outcome = run_well(&plan);
-            let locks = outcome.report.locks().unwrap();
+            let locks = outcome.report.part::<mutex::LockReport>().unwrap();
             assert_eq!(locks.entries_by_process, [2; 5]);
             let trace = trace(&outcome);
             assert_eq!(trace.header.nodes, [1, 2, 3, 7, 9].map(NodeId));
@@ -120,7 +123,7 @@ fn who_leaves_is_gone() {
             assert!(!of(trace, 3).any(|record| record.time > 40_000 && asks(record, "acquire")));
             let last = of(trace, 3).last().expect("it lives");
             assert!(is_told(last, "left"), "nothing happens to it afterwards, not even a crash: {last:?}");
-            let entries = &outcome.report.locks().unwrap().entries_by_process;
+            let entries = &outcome.report.part::<mutex::LockReport>().unwrap().entries_by_process;
             assert!(entries[2] < 4 && [entries[0], entries[1], entries[3]] == [4; 3], "{entries:?}");
         }
     }
@@ -147,8 +150,7 @@ fn who_is_down_leaves_later() {
 #[test]
 fn who_is_not_let_go_is_found_out() {
     let plan = Plan { faults: changes(&[], &["3@40"]), ..plan(4, Load::Saturated, 1) };
-    let header = Setup::numbered("doors", 4).to_header("fifo");
-    let outcome = simulate::<Doors>(&true, &plan, header, false);
+    let outcome = alone(&plan, "yes", false);
     assert_eq!(outcome.report.ending, "stuck");
     let violation = outcome.violation.expect("it is noticed");
     assert_eq!(violation.property, "ME2");
@@ -226,7 +228,7 @@ fn a_wrong_detector_breaks_no_promise() {
         };
         let me1 = find(&report.not_promised, "ME1").expect("it is not promised any more");
         both_inside += u64::from(me1 == Some(false));
-        refused += report.locks().unwrap().refused_by_fence;
+        refused += report.part::<mutex::LockReport>().unwrap().refused_by_fence;
         assert_eq!(find(&report.properties, "RES"), Some(Some(true)));
         assert_eq!(find(&report.properties, "FENCE"), Some(Some(true)));
     }
@@ -279,7 +281,7 @@ fn without_faults_everybody_is_trusted() {
     };
     plan.patience = Some(500_000);
     let outcome = run_well(&plan);
-    assert_eq!(outcome.report.locks().unwrap().entries, 6);
+    assert_eq!(outcome.report.part::<mutex::LockReport>().unwrap().entries, 6);
     let suspicions =
         |of: &dyn Fn(&What) -> bool| trace(&outcome).records.iter().filter(|r| of(&r.what)).count();
     let wrong = suspicions(&|what| matches!(what, What::Suspect { .. }));
@@ -303,12 +305,13 @@ fn outages_are_measured() {
     };
     // The porter is in first, until 15; p2 is granted then, gets it at 25 and crashes inside.
     let plan = Plan { faults, ..base };
-    let outages = run_well(&plan).report.locks().unwrap().outages.clone();
+    let outages = run_well(&plan).report.part::<mutex::LockReport>().unwrap().outages.clone();
     let texts: Vec<_> =
         outages.iter().map(|outage| (outage.fault.as_str(), outage.at, outage.outage)).collect();
     // It is noticed at 130, and p3 hears of its turn at 140. When p1 stands still all is over.
     assert_eq!(texts, [("crash p2", 30.0, Outage::Lasted(110_000)), ("pause p1", 1_000.0, Outage::None)]);
-    let json = serde_json::to_value(&outages).unwrap();
+    let json = serde_json::to_value(run_well(&plan).report).unwrap();
+    let json = &json["outages"];
     assert_eq!(json[0], serde_json::json!({ "fault": "crash p2", "at": 30.0, "outage": 110.0 }));
     assert_eq!(json[1]["outage"], "none");
 }
@@ -325,11 +328,9 @@ fn impossible_changes_are_refused() {
 }
 
 fn stage<R: conclave_core::Observer<Doors>>(newcomers: &[NodeId], watch: R) -> Stage<Locking<Doors>, R> {
-    let members = Members::numbered(2);
-    let judge = Properties::new::<Doors>(&false, &members, 1, None).with_newcomers(newcomers);
-    let header = Setup::numbered("doors", 2).to_header("fifo");
-    let newcomers = newcomers.to_vec();
-    Stage::new(Cast { members, newcomers, restless: false, config: false, fifo: true, judge, header }, watch)
+    let (nodes, settings) = ([NodeId(1), NodeId(2)], BTreeMap::new());
+    let wanted = Wanted { newcomers, ..Wanted::new(&nodes, &settings) };
+    Stage::new(&mutex::prepared::<Doors>(&wanted).expect("it can be set up so"), watch)
 }
 
 /// Scripts know who is there, too.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{LOADS, plan, run, setup};
 use conclave_algorithms::mutex::Load;
-use conclave_algorithms::{Family, Mutant, Trigger, registry};
+use conclave_algorithms::{Mutant, Trigger, mutex};
 use conclave_sim::faults::Faults;
 use conclave_sim::{Plan, play, shrink};
 use conclave_trace::{Script, Setup};
@@ -39,7 +39,7 @@ fn parse_property(name: &str) -> &'static str {
 
 #[test]
 fn every_mutant_is_caught_and_told_as_a_script() {
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Mutex) {
+    for about in mutex::all() {
         assert!(about.mutants.len() >= 2, "{} has too few mutants", about.name);
         for Mutant { name, breaks, nodes, trigger, .. } in about.mutants {
             // A run comes to an end, and who is not let in by then might have been later: that is for a checker.

@@ -4,14 +4,14 @@
 mod common;
 
 use common::{LOADS, plan, run, setup};
-use conclave_algorithms::{About, Family, registry};
+use conclave_algorithms::{About, mutex};
 use conclave_core::NodeId;
 use conclave_sim::faults::{Crash, Detector};
 use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::Setup;
 
 fn mutexes() -> impl Iterator<Item = &'static About> {
-    registry::all().into_iter().filter(|about| about.family == Family::Mutex)
+    mutex::all().into_iter()
 }
 
 /// A small generator of numbers, so that every seed means another crash.
@@ -121,7 +121,7 @@ fn wrong_suspicions_are_stopped_by_the_fence() {
             plan.faults.until = Some(400_000);
             plan.max_events = 200_000;
             let outcome = recovers_well(&setup(about.name, n, &[]), &plan);
-            refused += outcome.report.locks().unwrap().refused_by_fence;
+            refused += outcome.report.part::<mutex::LockReport>().unwrap().refused_by_fence;
         }
     }
     assert!(refused > 100, "only {refused} entries were ever refused");

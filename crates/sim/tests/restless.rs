@@ -5,11 +5,11 @@ mod common;
 mod relay;
 
 use common::{LOADS, plan, setup};
-use conclave_algorithms::family::Locking;
-use conclave_algorithms::mutex::{Load, Properties};
-use conclave_core::{Members, NodeId};
-use conclave_sim::family::Cast;
-use conclave_sim::outages::Outage;
+use std::collections::BTreeMap;
+
+use conclave_algorithms::family::Wanted;
+use conclave_algorithms::mutex::{self, Load, Locking, Outage};
+use conclave_core::NodeId;
 use conclave_sim::span::Span;
 use conclave_sim::stage::Stage;
 use conclave_sim::{Outcome, Plan, expected_messages, simulate, simulate_setup};
@@ -17,8 +17,13 @@ use conclave_trace::{Command, Setup, Trace, What};
 use relay::Relay;
 
 fn run(plan: &Plan) -> Outcome {
-    let header = Setup::numbered("relay", plan.members.len() as u32).to_header("any");
-    simulate::<Relay>(&None, plan, header, true)
+    alone(plan, "nobody", true)
+}
+
+/// The relay as it is, without any recovery around it.
+fn alone(plan: &Plan, starves: &str, record: bool) -> Outcome {
+    let setup = setup("relay", plan.members.len() as u32, &[("recovery", "off"), ("starves", starves)]);
+    simulate::<mutex::Of<Relay>>(&setup, plan, record).expect("it can be set up so")
 }
 
 fn trace(outcome: &Outcome) -> &Trace {
@@ -34,7 +39,7 @@ fn a_run_without_rest_is_over_with_its_last_exit() {
             let outcome = run(&plan);
             let report = &outcome.report;
             assert!(report.all_held() && report.ending == "done", "{load:?} {seed}: {:?}", outcome.violation);
-            assert_eq!(report.locks().unwrap().entries, 15);
+            assert_eq!(report.part::<mutex::LockReport>().unwrap().entries, 15);
             let records = &trace(&outcome).records;
             let [.., exit, pass] = &records[..] else { panic!("there are records") };
             assert!(matches!(&exit.what, What::Request { request, .. } if request == "release"), "{exit:?}");
@@ -55,7 +60,7 @@ fn a_saturated_ring_costs_one_message_per_entry() {
 fn a_run_with_several_tokens_is_over_with_its_last_exit() {
     let outcome = run(&Plan { locks: 3, entries: 2, ..plan(4, Load::Saturated, 1) });
     assert!(outcome.report.all_held() && outcome.report.ending == "done", "{:?}", outcome.violation);
-    assert_eq!(outcome.report.locks().unwrap().entries, 24);
+    assert_eq!(outcome.report.part::<mutex::LockReport>().unwrap().entries, 24);
 }
 
 /// A light load finds the token anywhere on the ring, and nobody competes.
@@ -63,7 +68,7 @@ fn a_run_with_several_tokens_is_over_with_its_last_exit() {
 fn a_light_load_finds_the_token_anywhere() {
     let plan = Plan { entries: 60, delay: Span::Constant(1_000), ..plan(6, Load::Light, 1) };
     let outcome = run(&plan);
-    let locks = outcome.report.locks().unwrap();
+    let locks = outcome.report.part::<mutex::LockReport>().unwrap();
     // Between no hop and five, all about equally often.
     let mean = locks.client_delay.mean.unwrap();
     assert!((2.0..4.0).contains(&mean) && locks.client_delay.max > 4.5, "{:?}", locks.client_delay);
@@ -86,20 +91,15 @@ fn a_light_load_finds_the_token_anywhere() {
 #[test]
 fn starvation_shows_although_messages_travel() {
     let plan = plan(3, Load::Saturated, 1);
-    let header = Setup::numbered("relay", 3).to_header("any");
-    let outcome = simulate::<Relay>(&Some(NodeId(2)), &plan, header, false);
+    let outcome = alone(&plan, "2", false);
     assert_eq!(outcome.report.ending, "out of patience");
     assert_eq!(outcome.violation.map(|violation| violation.property), Some("ME3"));
-    assert_eq!(outcome.report.locks().unwrap().entries_by_process, [2, 0, 2]);
+    assert_eq!(outcome.report.part::<mutex::LockReport>().unwrap().entries_by_process, [2, 0, 2]);
 }
 
 fn stage() -> Stage<Locking<Relay>, ()> {
-    let members = Members::numbered(3);
-    let judge = Properties::new::<Relay>(&None, &members, 1, None);
-    let header = Setup::numbered("relay", 3).to_header("any");
-    let cast =
-        Cast { members, newcomers: Vec::new(), restless: true, config: None, fifo: false, judge, header };
-    Stage::new(cast, ())
+    let (nodes, settings) = ([1, 2, 3].map(NodeId), BTreeMap::new());
+    Stage::new(&mutex::prepared::<Relay>(&Wanted::new(&nodes, &settings)).expect("it can be set up so"), ())
 }
 
 /// `settle` says that it never will, instead of delivering a million messages.
@@ -148,7 +148,7 @@ fn a_token_on_its_way_is_lost_at_once() {
     assert_eq!(outcome.report.dropped, 1);
     assert_eq!(outcome.report.ending, "stuck");
     assert_eq!(outcome.violation.as_ref().map(|violation| violation.property), Some("ME2"));
-    let outages = &outcome.report.locks().unwrap().outages;
+    let outages = &outcome.report.part::<mutex::LockReport>().unwrap().outages;
     assert_eq!(outages.len(), 1);
     assert_eq!((outages[0].fault.as_str(), outages[0].at), ("token lost p1 => p2", 4.0));
     assert_eq!(outages[0].outage, Outage::Never);
@@ -164,7 +164,7 @@ fn a_token_that_is_held_is_lost_on_its_next_way() {
     };
     let outcome = run(&losing(&[12_000], base.clone()));
     assert_eq!(drops(&outcome), [17_000]);
-    assert_eq!(outcome.report.locks().unwrap().entries, 1);
+    assert_eq!(outcome.report.part::<mutex::LockReport>().unwrap().entries, 1);
     // There is no second token to be lost.
     assert_eq!(drops(&run(&losing(&[12_000, 13_000], base))), [17_000]);
 }

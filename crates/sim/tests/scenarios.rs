@@ -77,7 +77,8 @@ fn book_tv_t5_join_and_leave_while_the_token_moves() {
             plan.faults.joins.push(format!("6@{}", 1 + seed % 40).parse().unwrap());
             plan.faults.leaves.push(format!("2@{}", 1 + seed * 7 % 50).parse().unwrap());
             let outcome = well(&setup("token-ring", 5, &[("idle", idle)]), &plan);
-            let entries = &outcome.report.locks().unwrap().entries_by_process;
+            let entries =
+                &outcome.report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries_by_process;
             assert_eq!(entries.len(), 6);
             assert!(entries.iter().enumerate().all(|(place, count)| place == 1 || *count == plan.entries));
         }
@@ -150,7 +151,7 @@ fn a_lost_token_is_replaced() {
             plan.faults.lost_tokens.push(seed * 700);
             let outcome = well(&setup(algorithm, 5, &[]), &plan);
             assert_ne!(epoch(&outcome), "", "{algorithm} --seed {seed}: there is a new one");
-            let outage = &outcome.report.locks().unwrap().outages;
+            let outage = &outcome.report.part::<conclave_algorithms::mutex::LockReport>().unwrap().outages;
             assert_eq!(outage.len(), 1, "{algorithm} --seed {seed}");
         }
     }

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{LOADS, VARIANTS, plan, run_well, setup};
-use conclave_algorithms::{Family, registry};
+use conclave_algorithms::mutex;
 use conclave_sim::span::Span;
 
 /// n in {2, 3, 5, 8}, 1,000 seeds each under changing loads: every promise kept, every request served.
@@ -15,7 +15,7 @@ use conclave_sim::span::Span;
 #[test]
 fn a_thousand_seeds_break_no_promise() {
     let mut broken: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Mutex) {
+    for about in mutex::all() {
         for n in [2, 3, 5, 8] {
             let setup = setup(about.name, n, &[]);
             for seed in 1..=1_000 {

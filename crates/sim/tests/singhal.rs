@@ -6,7 +6,7 @@ use common::{LOADS, plan, run_well, setup};
 use conclave_algorithms::mutex::Load;
 use conclave_core::NodeId;
 use conclave_sim::faults::{Crash, Faults};
-use conclave_sim::rng::Rng;
+use conclave_sim::rng::{Draw as _, Rng};
 use conclave_sim::{Plan, simulate_setup};
 use conclave_trace::What;
 
@@ -60,7 +60,7 @@ fn book_alone_the_mean_is_half_the_group() {
             plan.entries = 5_000;
             let report = run_well(&setup("singhal", n, &[]), &plan).report;
             messages += report.messages;
-            entries += report.locks().unwrap().entries;
+            entries += report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries;
         }
         let (measured, n) = (messages as f64 / entries as f64, f64::from(n));
         let expected = (n + 1.0) / 2.0 - 1.0 / n;
@@ -76,7 +76,11 @@ fn book_saturated_an_entry_costs_n() {
             let mut plan = plan(n, Load::Saturated, seed);
             plan.entries = 3;
             let report = run_well(&setup("singhal", n, &[]), &plan).report;
-            let asked_for = if n == 1 { 0 } else { report.locks().unwrap().entries - 1 };
+            let asked_for = if n == 1 {
+                0
+            } else {
+                report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries - 1
+            };
             assert_eq!(report.messages, u64::from(n) * asked_for, "-n {n} --seed {seed}");
         }
     }
@@ -92,7 +96,10 @@ fn never_more_than_n() {
                 let count = |kind| report.messages_by_kind.get(kind).copied().unwrap_or(0);
                 let (requests, tokens) = (count("Request"), count("Token"));
                 assert!(requests <= (u64::from(n) - 1) * tokens, "-n {n} {load:?} --seed {seed}");
-                assert!(tokens <= report.locks().unwrap().entries, "-n {n} {load:?} --seed {seed}");
+                assert!(
+                    tokens <= report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries,
+                    "-n {n} {load:?} --seed {seed}"
+                );
             }
         }
     }
@@ -125,7 +132,8 @@ fn a_crash_without_the_token_is_survived() {
                 Some(violation) => {
                     lost += 1;
                     // Before the first entry nobody can tell whether there is a token.
-                    let is_lost = token.holds.is_none() || report.locks().unwrap().entries == 0;
+                    let is_lost = token.holds.is_none()
+                        || report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries == 0;
                     assert!(violation.property == "ME2" && is_lost, "{what}: {}", violation.detail);
                 }
             }

@@ -6,7 +6,7 @@ mod common;
 use std::fmt::Write;
 
 use common::{LOADS, plan, run, setup};
-use conclave_algorithms::{About, Family, registry};
+use conclave_algorithms::{About, mutex};
 use conclave_core::NodeId;
 use conclave_sim::faults::Crash;
 use conclave_sim::{Outcome, Plan, simulate_setup};
@@ -186,7 +186,7 @@ fn fate(algorithm: &str, settings: &[(&str, &str)], trial: &Trial) -> Option<Fat
 }
 
 fn mutexes() -> impl Iterator<Item = &'static About> {
-    registry::all().into_iter().filter(|about| about.family == Family::Mutex)
+    mutex::all().into_iter()
 }
 
 fn table() -> String {

@@ -79,10 +79,13 @@ fn delays_are_those_of_the_literature() {
     for settings in [CIRCULATING, PARKED] {
         let pressed = Plan { delay, hold, ..plan(7, Load::Saturated, 1) };
         let report = run_well(&setup("token-ring", 7, settings), &pressed).report;
-        assert_eq!(report.locks().unwrap().sync_delay_hops, Some(1.0));
+        assert_eq!(
+            report.part::<conclave_algorithms::mutex::LockReport>().unwrap().sync_delay_hops,
+            Some(1.0)
+        );
         let alone = Plan { delay, entries: 30, ..plan(7, Load::Light, 1) };
         let report = run_well(&setup("token-ring", 7, settings), &alone).report;
-        let longest = report.locks().unwrap().client_delay.max / 5.0;
+        let longest = report.part::<conclave_algorithms::mutex::LockReport>().unwrap().client_delay.max / 5.0;
         assert!((6.0..=7.0).contains(&longest), "{settings:?}: {longest}");
     }
 }
@@ -125,7 +128,10 @@ fn the_dead_are_bypassed_without_a_detector() {
             let outcome = run(&bare(5, settings), &plan);
             let report = &outcome.report;
             assert!(report.all_held() && report.ending == "done", "seed {seed}: {:?}", outcome.violation);
-            assert_eq!(report.locks().unwrap().entries, 4 * plan.entries);
+            assert_eq!(
+                report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries,
+                4 * plan.entries
+            );
             bypassed += sent(report, "Bypassed");
         }
         assert!(bypassed > 200);

@@ -6,7 +6,7 @@ use common::{LOADS, plan, run_well, setup};
 use conclave_algorithms::mutex::{Load, Tree};
 use conclave_core::{Members, NodeId};
 use conclave_sim::faults::{Crash, Faults};
-use conclave_sim::rng::Rng;
+use conclave_sim::rng::{Draw as _, Rng};
 use conclave_sim::span::Span;
 use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::{Setup, What};
@@ -175,8 +175,10 @@ fn an_entry_alone_costs_twice_the_mean_distance() {
         let mut plan = plan(64, Load::Light, 1);
         plan.entries = 200;
         let report = run_well(&setup("raymond", 64, settings), &plan).report;
-        let (measured, mean) =
-            (report.locks().unwrap().messages_per_entry.unwrap(), report.formula.mean.unwrap());
+        let (measured, mean) = (
+            report.part::<conclave_algorithms::mutex::LockReport>().unwrap().messages_per_entry.unwrap(),
+            report.formula.mean.unwrap(),
+        );
         assert!((measured / mean - 1.0).abs() < 0.02, "{settings:?}: {measured}, not {mean}");
     }
 }
@@ -187,8 +189,10 @@ fn a_hundred_thousand_processes() {
     let mut plan = plan(100_000, Load::Light, 1);
     plan.entries = 1;
     let report = run_well(&setup("raymond", 100_000, &[]), &plan).report;
-    let (measured, mean) =
-        (report.locks().unwrap().messages_per_entry.unwrap(), report.formula.mean.unwrap());
+    let (measured, mean) = (
+        report.part::<conclave_algorithms::mutex::LockReport>().unwrap().messages_per_entry.unwrap(),
+        report.formula.mean.unwrap(),
+    );
     assert!((measured / mean - 1.0).abs() < 0.01, "{measured}, not {mean}");
 }
 
@@ -210,7 +214,7 @@ fn survives(shape: &Shape, plan: &Plan) -> Outcome {
     assert!(report.all_held() && report.ending == "done", "{what}: {}", report.ending);
     // What a process was about to do when it crashed is lost, and nothing else.
     let all = plan.entries * plan.members.len() as u64;
-    let entered = report.locks().unwrap().entries;
+    let entered = report.part::<conclave_algorithms::mutex::LockReport>().unwrap().entries;
     assert!((all - crashes.len() as u64..=all).contains(&entered), "{what}: {entered} of {all}");
     let token = report.properties.iter().find(|property| property.name == "TOK").expect("it is a token");
     assert_eq!(token.holds, Some(true), "{what}: {}", token.detail);

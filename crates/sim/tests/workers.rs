@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use conclave_algorithms::election::{Bully, ChangRoberts, Election};
 use conclave_algorithms::workers::{Broken, Event, Request, Task, Workers, WorkersConfig};
+use conclave_algorithms::workload::Calls;
 use conclave_algorithms::{Arena, Channels, Led, LedConfig, Settings};
 use conclave_core::{After, Incarnation, Members, Moment, NodeId, Observer, Process, Timing};
 use conclave_sim::faults::{Crash, Faults};
-use conclave_sim::rng::Rng;
+use conclave_sim::rng::{Draw as _, Rng};
 use conclave_sim::span::Span;
 use conclave_sim::timed::{Limits, Network, Rest, Run, Scene};
-use conclave_sim::workload::Calls;
 
 type Group<E> = Led<E, Workers>;
 

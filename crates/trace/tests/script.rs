@@ -86,7 +86,7 @@ fn mistakes_are_named_with_their_line() {
             "line 4: a script has only one `run`; write a second script instead",
         ),
         ("run x -n 1\ncrsh 1\n---\n", "line 2: there is no command `crsh`; did you mean `crash`?"),
-        ("run x -n 1\nfrobnicate 1\n---\n", "line 2: there is no command `frobnicate`"),
+        ("run x -n 1\nfrobnicate\n---\n", "line 2: there is no command `frobnicate`"),
         (
             "run x -n 2\ndeliver 1 2\n---\n",
             "line 2: this is written `deliver P => P [KIND | #N]`: `=>` is missing between sender and receiver",

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use conclave_algorithms::mutex::{Epoch, Event, Fence, FenceCounter, Mutex, Request, Roll, Standing};
-use conclave_algorithms::{About, Algorithm, Family, SettingError, Settings};
+use conclave_algorithms::{About, Algorithm, SettingError, Settings, mutex};
 use conclave_core::{Boot, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ impl Porter {
 }
 
 impl Algorithm for Porter {
-    const ABOUT: About = About { idea: "a porter has the only key", ..About::of("porter", Family::Mutex) };
+    const ABOUT: About = About { idea: "a porter has the only key", ..About::of("porter", mutex::FAMILY) };
 
     fn configure(_settings: &Settings, _members: &Members) -> Result<(), SettingError> {
         Ok(())

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use conclave_algorithms::mutex;
 use conclave_live::config::ProcessConfig;
-use conclave_live::process::{run_lock, told_to_stop};
+use conclave_live::process::{run_algorithm, told_to_stop};
 use porter::Porter;
 
 #[tokio::main]
@@ -13,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = after("--config").ok_or("usage: porter node --config FILE [--with-parent]")?;
     let config = ProcessConfig::read(Path::new(file))?;
     let with_parent = arguments.iter().any(|word| word == "--with-parent");
-    run_lock::<Porter>(&config, told_to_stop(with_parent), || ()).await?;
+    run_algorithm::<mutex::Of<Porter>>(&config, told_to_stop(with_parent), || ()).await?;
     // Standard input may still be waited for; nobody has to.
     std::process::exit(0)
 }

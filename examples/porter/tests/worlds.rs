@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_algorithms::Name;
-use conclave_algorithms::mutex::Fence;
-use conclave_check::{Budgets, Entries, Options, check_lock};
+use conclave_algorithms::mutex::{self, Fence};
+use conclave_check::{AskBudget, Budgets, Options, check_algorithm};
 use conclave_core::{Members, NodeId};
 use conclave_live::cluster::{Cluster, Order};
 use conclave_live::control::{Answer, Ask, Control};
 use conclave_live::desk::{Wish, Word};
 use conclave_live::supervisor::{Plan as Start, Supervisor, held, take_orders};
 use conclave_sim::faults::Crash;
-use conclave_sim::{Plan, simulate_lock};
+use conclave_sim::{Plan, simulate};
 use conclave_trace::Setup;
 use porter::Porter;
 
@@ -20,7 +20,8 @@ use porter::Porter;
 fn simulated() {
     for seed in 1..=200 {
         let plan = Plan { seed, entries: 5, ..Plan::new(Members::numbered(4)) };
-        let report = simulate_lock::<Porter>(&Setup::numbered("porter", 4), &plan, false).unwrap().report;
+        let report =
+            simulate::<mutex::Of<Porter>>(&Setup::numbered("porter", 4), &plan, false).unwrap().report;
         assert!(report.all_held() && report.ending == "done", "seed {seed}: {report:?}");
     }
 }
@@ -32,7 +33,8 @@ fn simulated_with_a_crash_of_the_porter() {
         let at = seed * 997 % 60_000;
         plan.faults.crashes = vec![Crash { process: NodeId(1), at, restart: None, amnesia: false }];
         plan.faults.detector = "perfect".parse().unwrap();
-        let report = simulate_lock::<Porter>(&Setup::numbered("porter", 4), &plan, false).unwrap().report;
+        let report =
+            simulate::<mutex::Of<Porter>>(&Setup::numbered("porter", 4), &plan, false).unwrap().report;
         assert!(report.all_held() && report.ending == "done", "seed {seed}: {report:?}");
     }
 }
@@ -40,11 +42,12 @@ fn simulated_with_a_crash_of_the_porter() {
 #[test]
 fn searched() {
     let setup = Setup::numbered("porter", 3);
-    let twice = Options { entries: Entries::Times(2), ..Options::default() };
-    let report = check_lock::<Porter>(&setup, &twice, &mut |_| {}).unwrap();
+    let twice = Options { entries: AskBudget::Times(2), ..Options::default() };
+    let report = check_algorithm::<mutex::Of<Porter>>(&setup, &twice, &mut |_| {}).unwrap();
     assert!(report.complete && report.all_held(), "{report:?}");
     let crash = Options { budgets: Budgets { crashes: 1, ..Budgets::default() }, ..Options::default() };
-    let report = check_lock::<Porter>(&Setup::numbered("porter", 2), &crash, &mut |_| {}).unwrap();
+    let report =
+        check_algorithm::<mutex::Of<Porter>>(&Setup::numbered("porter", 2), &crash, &mut |_| {}).unwrap();
     assert!(report.complete && report.all_held(), "{report:?}");
 }
 

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
+    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
 };
 
 /// A process of Chang and Roberts' algorithm.
@@ -368,7 +368,7 @@ impl Algorithm for ChangRoberts {
         paper: "Chang, Roberts: An improved algorithm for decentralized extrema-finding in circular configurations \
                 of processes, CACM 22(5), 1979",
         idea: "names go round the ring, larger ones swallow smaller ones; whose name comes back leads",
-        family: Family::Election,
+        family: crate::election::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Ring,

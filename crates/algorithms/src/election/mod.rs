@@ -18,7 +18,10 @@ use crate::{Algorithm, Formula, Setting, Settings, Values};
 
 mod bully;
 mod chang_roberts;
+mod desk;
+mod family;
 mod ledger;
+mod meter;
 mod properties;
 mod ring;
 mod ring_active_list;
@@ -30,7 +33,10 @@ mod trials;
 
 pub use bully::Bully;
 pub use chang_roberts::ChangRoberts;
+pub use desk::LeadersDesk;
+pub use family::{Electing, FAMILY, Of};
 pub use ledger::Ledger;
+pub use meter::{ElectionMeter, ElectionReport};
 pub use properties::Properties;
 pub use ring_active_list::RingActiveList;
 pub use ring_ballot::{Ballot, RingBallot};
@@ -38,9 +44,10 @@ pub use ring_k_leaders::RingKLeaders;
 pub use ring_list::RingList;
 
 /// What an application may ask of an election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Request {
     /// The leader is missing: hold an election. Nothing happens if one is under way here.
+    #[default]
     Start,
     /// I no longer want to lead, and shall not be elected again in this life.
     Retire,
@@ -79,6 +86,18 @@ pub trait Election: Algorithm + Protocol<Request = Request, Event = Event> {
 
     /// How many messages a run must have cost.
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula;
+}
+
+crate::registry::family! {
+    /// An algorithm for elections, given to whoever learnt its name at run time.
+    Election {
+        Bully,
+        ChangRoberts,
+        RingActiveList,
+        RingList,
+        RingKLeaders,
+        RingBallot,
+    }
 }
 
 /// The phase of a process in an election.

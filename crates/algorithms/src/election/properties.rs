@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use conclave_core::{Incarnation, Input, Members, Moment, NodeId, Observer, Process, Transit};
 
 use super::{Election, Ledger};
-use crate::judge::{Breach, Ending, Finding, Judge, Judgement, Ledger as _, Violation};
+use crate::judge::{Breach, Ending, Finding, Judge, Judgement, Ledger as _, PropertyKind, Violation};
 
 /// The observer that judges all properties of an election.
 #[derive(Clone, Debug)]
@@ -197,8 +197,10 @@ impl<A: Election> Judge<A> for Properties<A> {
             ("E5", "the highest priority leads"),
             ("END", "the run comes to rest"),
         ];
-        let judge =
-            |(property, claim)| Judgement { property, claim, promised: true, finding: finding(property) };
+        let judge = |(property, claim)| {
+            let kind = if property == "END" { PropertyKind::Liveness } else { PropertyKind::Safety };
+            Judgement { property, kind, claim, promised: true, finding: finding(property) }
+        };
         claims.map(judge).to_vec()
     }
 }

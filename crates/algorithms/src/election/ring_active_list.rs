@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
+    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
 };
 
 /// A process of the ring election with active lists.
@@ -410,7 +410,7 @@ impl Algorithm for RingActiveList {
         title: "Ring election with active lists",
         paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977",
         idea: "every name goes round once; who has its own name back has met all others and decides for itself",
-        family: Family::Election,
+        family: crate::election::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Ring,

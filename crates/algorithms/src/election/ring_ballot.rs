@@ -38,8 +38,8 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of the ring election by ballot.
@@ -478,7 +478,7 @@ impl Algorithm for RingBallot {
         paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977; with the weighted votes of \
                 Gifford: Weighted voting for replicated data, SOSP, 1979",
         idea: "a list goes round and gathers votes; the starter announces whom the largest weight prefers",
-        family: Family::Election,
+        family: crate::election::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Ring,

@@ -36,8 +36,8 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of the ring election for several leaders.
@@ -586,7 +586,7 @@ impl Algorithm for RingKLeaders {
         paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977; with the phases of Skeen: \
                 Nonblocking commit protocols, SIGMOD, 1981",
         idea: "one lap gathers all names, one confirms the k highest, one puts them into office",
-        family: Family::Election,
+        family: crate::election::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Ring,

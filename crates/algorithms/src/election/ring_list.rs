@@ -36,8 +36,8 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of the ring election with a travelling list.
@@ -458,7 +458,7 @@ impl Algorithm for RingList {
         title: "Ring election with a list",
         paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977; the form of the textbooks",
         idea: "a list goes round and gathers all names; the starter announces the highest",
-        family: Family::Election,
+        family: crate::election::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Ring,

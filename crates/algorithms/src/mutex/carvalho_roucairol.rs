@@ -48,7 +48,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
+    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
 };
 
 /// A process of Carvalho and Roucairol's algorithm.
@@ -337,7 +337,7 @@ impl Algorithm for CarvalhoRoucairol {
         title: "Carvalho–Roucairol",
         paper: "Carvalho, Roucairol: On mutual exclusion in computer networks, CACM 26(2), 1983",
         idea: "as Ricart–Agrawala, but a permission lasts until it is asked back",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,

@@ -48,8 +48,8 @@ use serde::{Deserialize, Serialize};
 use super::lives::numbers_before;
 use super::{Epoch, Event, Fence, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of the central coordinator algorithm.
@@ -503,7 +503,7 @@ impl Algorithm for Central {
         title: "Central coordinator",
         paper: "Coulouris, Dollimore, Kindberg: Distributed Systems, 5th ed., section 15.2, 2011",
         idea: "one process keeps the lock; all others ask it and tell it when they leave",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Star,

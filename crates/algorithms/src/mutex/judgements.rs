@@ -9,7 +9,7 @@ use conclave_core::Members;
 
 use super::wrong::Wrong;
 use super::{Epoch, Properties};
-use crate::judge::{Ending, Finding, Judgement, Violation};
+use crate::judge::{Ending, Finding, Judgement, PropertyKind, Violation};
 
 /// What was found wrong in a run.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +79,17 @@ impl Which<'_> {
     }
 }
 
+/// What it takes to judge a property.
+fn kind(property: &str) -> PropertyKind {
+    match property {
+        "ME3" => PropertyKind::Liveness,
+        "ME4" | "ME5-FCFS" | "ME5-TS" | "ME5-HB" => PropertyKind::Order,
+        "ME6" | "ME7" => PropertyKind::Time,
+        "RES" => PropertyKind::Resource,
+        _ => PropertyKind::Safety,
+    }
+}
+
 /// Why a bound is not judged once something went wrong.
 const FAULTLESS: &str = "judged only in runs without faults";
 
@@ -132,7 +143,13 @@ impl Properties {
         };
         // Starvation is also what a dead end means for those who wait in it.
         let starved = self.starved.clone().or_else(|| self.stuck.clone());
-        let judge = |property, claim, promised, finding| Judgement { property, claim, promised, finding };
+        let judge = |property, claim, promised, finding| Judgement {
+            property,
+            kind: kind(property),
+            claim,
+            promised,
+            finding,
+        };
         let counted = |tallied: &Tallied| {
             (tallied.count > 0)
                 .then(|| Finding::Broken(format!("{} times; first: {}", tallied.count, tallied.first)))

@@ -37,8 +37,8 @@ use serde::{Deserialize, Serialize};
 use super::queue::RequestQueue;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of Lamport's algorithm.
@@ -313,7 +313,7 @@ impl Algorithm for Lamport {
         title: "Lamport",
         paper: "Lamport: Time, clocks, and the ordering of events in a distributed system, CACM 21(7), 1978",
         idea: "everyone keeps the queue; enter at its head, once everyone has said something later",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,

@@ -11,6 +11,8 @@ use crate::Name;
 pub trait Locks: Protocol {
     /// The request for one of the locks.
     fn ask(lock: usize, request: Request) -> Self::Request;
+    /// The request for the lock of this name; a single lock has none.
+    fn ask_named(name: &Name, request: Request) -> Self::Request;
     /// Which lock a request is for, and what it asks.
     fn asked(request: &Self::Request) -> (usize, Request);
     /// Which lock an event is about, and what it says.
@@ -44,6 +46,9 @@ impl<P: Mutex> Locks for P {
         <P as Mutex>::token_in(message).map(|epoch| (0, epoch))
     }
     fn ask(_lock: usize, request: Request) -> Request {
+        request
+    }
+    fn ask_named(_name: &Name, request: Request) -> Request {
         request
     }
     fn asked(request: &Request) -> (usize, Request) {

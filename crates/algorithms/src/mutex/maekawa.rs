@@ -45,8 +45,8 @@ use super::queue::RequestQueue;
 use super::quorum::Quorums;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of Maekawa's algorithm: a requester and an arbiter in one.
@@ -461,7 +461,7 @@ impl Algorithm for Maekawa {
         title: "Maekawa",
         paper: "Maekawa: A sqrt(N) algorithm for mutual exclusion in decentralized systems, ACM TOCS 3(2), 1985",
         idea: "collect the votes of a quorum; any two quorums have a voter in common",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,

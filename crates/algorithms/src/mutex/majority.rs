@@ -54,8 +54,8 @@ use serde::{Deserialize, Serialize};
 use super::queue::RequestQueue;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of the majority algorithm: a requester and a voter in one.
@@ -506,7 +506,7 @@ impl Algorithm for Majority {
         title: "Majority voting",
         paper: "Thomas: A majority consensus approach to concurrency control, ACM TODS 4(2), 1979",
         idea: "everyone has one vote; more than half of them let one in",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,

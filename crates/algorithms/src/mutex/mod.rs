@@ -18,11 +18,15 @@ use conclave_core::{Boot, Counter, Effects, Members, NodeId, Protocol, Space, St
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use crate::demand::Load;
 use crate::{Algorithm, Formula};
 
+mod app;
 mod carvalho_roucairol;
 mod causal;
 mod central;
+mod desk;
+mod family;
 mod judgements;
 mod lamport;
 mod ledger;
@@ -30,7 +34,9 @@ mod lives;
 mod locks;
 mod maekawa;
 mod majority;
+mod meter;
 mod order;
+mod outages;
 mod properties;
 mod queue;
 mod quorum;
@@ -41,18 +47,25 @@ mod ricart_agrawala_token;
 mod roll;
 mod singhal;
 mod suzuki_kasami;
+mod times;
 mod token_ring;
 mod tokens;
 mod tree;
+mod users;
 mod wrong;
 
+pub use app::Entering;
 pub use carvalho_roucairol::CarvalhoRoucairol;
 pub use central::Central;
+pub use desk::LocksDesk;
+pub use family::{FAMILY, Locking, Of, prepared};
 pub use lamport::Lamport;
 pub use ledger::{Ledger, Scope};
 pub use locks::Locks;
 pub use maekawa::Maekawa;
 pub use majority::Majority;
+pub use meter::{LockMeter, LockReport, OutageReport};
+pub use outages::{Fault, Outage, Outages};
 pub use properties::Properties;
 pub use quorum::Quorums;
 pub use raymond::Raymond;
@@ -62,8 +75,10 @@ pub use ricart_agrawala_token::RicartAgrawalaToken;
 pub use roll::{Roll, Standing};
 pub use singhal::Singhal;
 pub use suzuki_kasami::SuzukiKasami;
+pub use times::EntryTimes;
 pub use token_ring::TokenRing;
 pub use tree::Tree;
+pub use users::Entries;
 
 /// What an application may ask of a lock. A process has at most one request outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -332,6 +347,23 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
     }
 }
 
+crate::registry::family! {
+    /// An algorithm for mutual exclusion, given to whoever learnt its name at run time.
+    Mutex {
+        Central,
+        Lamport,
+        RicartAgrawala,
+        CarvalhoRoucairol,
+        Maekawa,
+        Majority,
+        RicartAgrawalaToken,
+        SuzukiKasami,
+        TokenRing,
+        Raymond,
+        Singhal,
+    }
+}
+
 /// What an algorithm for mutual exclusion promises beyond safety (ME1) and progress (ME2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Promises {
@@ -359,17 +391,6 @@ impl Promises {
         causal_order: false,
         survives_suspicion: false,
     };
-}
-
-/// How hard the processes press.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Load {
-    /// One request at a time, the next when all is quiet.
-    Light,
-    /// Requests come when they come.
-    Open,
-    /// Everyone asks again as soon as it is out.
-    Saturated,
 }
 
 /// What a finished run consisted of, as far as a formula needs to know.

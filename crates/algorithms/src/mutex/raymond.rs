@@ -52,8 +52,8 @@ use serde::{Deserialize, Serialize};
 use super::tree::Tree;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of Raymond's algorithm.
@@ -456,7 +456,7 @@ impl Algorithm for Raymond {
         title: "Raymond",
         paper: "Raymond: A tree-based algorithm for distributed mutual exclusion, ACM TOCS 7(1), 1989",
         idea: "a token in a tree; requests follow the arrows that lead to it, and it turns them round as it moves",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Tree,

@@ -37,8 +37,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of Ricart and Agrawala's first algorithm.
@@ -307,7 +307,7 @@ impl Algorithm for RicartAgrawala {
         title: "Ricart–Agrawala",
         paper: "Ricart, Agrawala: An optimal algorithm for mutual exclusion in computer networks, CACM 24(1), 1981",
         idea: "ask everyone; who is inside or asked earlier answers on its way out",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 use super::lives::{Down, numbers_before, within_life};
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
+    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
 };
 
 /// A process of Ricart and Agrawala's second algorithm.
@@ -364,7 +364,7 @@ impl Algorithm for RicartAgrawalaToken {
         title: "Ricart–Agrawala, with a token",
         paper: "Ricart, Agrawala: Author response to \"On mutual exclusion in computer networks\", CACM 26(2), 1983",
         idea: "ask everyone for the token, which knows by its clocks who has been served",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,

@@ -44,7 +44,7 @@ use serde::{Deserialize, Serialize};
 use super::lives::{Down, numbers_before};
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
+    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
 };
 
 /// A process of Suzuki and Kasami's algorithm.
@@ -391,7 +391,7 @@ impl Algorithm for SuzukiKasami {
         title: "Suzuki–Kasami",
         paper: "Suzuki, Kasami: A distributed mutual exclusion algorithm, ACM TOCS 3(4), 1985",
         idea: "ask everyone for the token, which carries the queue of those who are to have it next",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Complete,

@@ -72,8 +72,8 @@ use super::{
     EPOCH, Epoch, Event, Fence, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally,
 };
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of the token ring.
@@ -619,7 +619,7 @@ impl Algorithm for TokenRing {
         title: "Token ring",
         paper: "Le Lann: Distributed systems: towards a formal approach, IFIP Congress, 1977",
         idea: "a token goes round; who has it may enter once, and passes it on",
-        family: Family::Mutex,
+        family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Ring,

@@ -5,9 +5,9 @@ use conclave_algorithms::Ledger;
 use super::{Meta, Tables, Worker, channel};
 use crate::action::{Action, Place};
 use crate::model::Model;
-use crate::subject::Subject;
+use conclave_algorithms::family::Family;
 
-impl<F: Subject> Worker<F> {
+impl<F: Family> Worker<F> {
     /// Makes a state the present one, and lists what may happen in it.
     pub fn visit(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32]) {
         self.present.clear();

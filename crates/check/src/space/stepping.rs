@@ -6,9 +6,10 @@ use conclave_core::Input;
 use super::{Cause, Change, Changed, Cost, Record, Retag, Tables, Worker, channel, pairs};
 use crate::intern::LOCAL;
 use crate::model::{ANNOUNCES, Heard, Letter, Model, Said, Stepped, World, asks, crash};
-use crate::subject::Subject;
+use conclave_algorithms::application::App as _;
+use conclave_algorithms::family::Family;
 
-impl<F: Subject> Worker<F> {
+impl<F: Family> Worker<F> {
     /// A process takes a step. Says what that breaks, and whether a property could tell.
     pub(super) fn step(
         &mut self,
@@ -100,7 +101,7 @@ impl<F: Subject> Worker<F> {
             Cause::Start => Input::Start,
             Cause::Ask { nth } => {
                 let request = asks::<F>(&before).swap_remove(usize::from(nth)).request;
-                F::asked(&mut before.app, &request);
+                before.app.asked(&request);
                 Input::Request(request)
             }
             Cause::Timer { nth } => Input::Expire(before.timers.remove(usize::from(nth)).timer),
@@ -123,7 +124,7 @@ impl<F: Subject> Worker<F> {
             }
         };
         let held = before.state.as_ref().and_then(F::token);
-        let was_inside = F::is_inside(&self.cell(base, cell).app);
+        let was_inside = self.cell(base, cell).app.is_inside();
         let Stepped { cell, sends, events } = model.step(&before, usize::from(place), input.clone());
         let multiplies_tokens = F::is_token_based() && {
             let old: Vec<_> = held.into_iter().chain(carried).collect();
@@ -133,7 +134,7 @@ impl<F: Subject> Worker<F> {
         };
         let asks = matches!(input, Input::Request(_) | Input::PeerDown { .. } | Input::PeerUp { .. });
         let is_silent = events.is_empty() && !asks && !F::LOOKS_AT_STATES;
-        let is_visible = !events.is_empty() || was_inside != F::is_inside(&cell.app) || multiplies_tokens;
+        let is_visible = !events.is_empty() || was_inside != cell.app.is_inside() || multiplies_tokens;
         let sends =
             sends.into_iter().map(|(to, message)| (to as u8, self.message_id(base, message))).collect();
         let cell = self.cell_id(base, cell);
@@ -306,20 +307,14 @@ impl<F: Subject> Worker<F> {
         }
     }
 
-    /// What is broken if there are several tokens of the latest epoch.
+    /// What is broken if there are too many tokens.
     pub(super) fn count_tokens(&mut self, base: &Tables<F>) -> u32 {
         let (cells, _) = self.next_left.split_at(self.next_left.len() - 1);
         let held = cells.iter().filter_map(|cell| self.meta(base, *cell).token);
         let letters = self.next_right.iter().flat_map(|content| self.letters(base, *content));
         let carried = letters.filter_map(|letter| F::token_in(self.message(base, letter.message())));
         let tokens: Vec<_> = held.chain(carried).collect();
-        let Some(latest) = tokens.iter().max() else { return 0 };
-        let count = tokens.iter().filter(|token| *token == latest).count();
-        if count < 2 {
-            return 0;
-        }
-        let detail = format!("there are {count} tokens of epoch {latest}");
-        self.note(vec![Breach { property: "TOK", detail, promised: true }])
+        F::too_many(&tokens).map_or(0, |breach| self.note(vec![breach]))
     }
 
     pub(super) fn crash(&mut self, base: &Tables<F>, model: &Model<F>, place: u8) -> u32 {

@@ -10,10 +10,11 @@ use super::{Root, Worker};
 use crate::action::Task;
 use crate::intern::{Fixed, Interner, LOCAL, Tuples, hash_words};
 use crate::model::{CellOf, Heard, Letter, ProtocolOf, World, asks};
-use crate::subject::Subject;
+use conclave_algorithms::application::App as _;
+use conclave_algorithms::family::Family;
 
 /// Everything that states are made of, stored once.
-pub struct Tables<F: Subject> {
+pub struct Tables<F: Family> {
     pub cells: Interner<CellOf<F>>,
     pub metas: Vec<Meta>,
     pub messages: Interner<MessageOf<F>>,
@@ -40,7 +41,7 @@ pub struct Meta {
     pub phase: u8,
 }
 
-impl<F: Subject> Tables<F> {
+impl<F: Family> Tables<F> {
     pub fn new(n: usize) -> Self {
         Self {
             cells: Interner::default(),
@@ -131,16 +132,16 @@ impl<F: Subject> Tables<F> {
 }
 
 impl Meta {
-    pub(super) fn of<F: Subject>(cell: &CellOf<F>) -> Self {
+    pub(super) fn of<F: Family>(cell: &CellOf<F>) -> Self {
         Self {
             is_up: cell.state.is_some(),
-            is_waiting: cell.state.is_some() && F::is_waiting(&cell.app),
+            is_waiting: cell.state.is_some() && cell.app.is_waiting(),
             life: cell.life,
             asks: asks::<F>(cell).iter().map(|ask| (ask.is_fair, ask.is_cancel)).collect(),
             timers: cell.timers.iter().map(|armed| (armed.min, armed.max)).collect(),
             heard: cell.heard.clone().into(),
             token: cell.state.as_ref().and_then(F::token),
-            phase: F::phase(&cell.app),
+            phase: cell.app.phase(),
         }
     }
 }

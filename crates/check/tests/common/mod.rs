@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_algorithms::election::Electing;
 use conclave_algorithms::election::{self, Election};
-use conclave_algorithms::family::{Electing, EventOf, Family, Locking, MessageOf, RequestOf};
+use conclave_algorithms::family::{EventOf, Family, MessageOf, RequestOf};
+use conclave_algorithms::mutex::Locking;
 use conclave_algorithms::mutex::{self, Locks};
 use conclave_algorithms::{Breach, Ledger};
-use conclave_check::{Budgets, Entries};
+use conclave_check::{AskBudget, Budgets};
 use conclave_core::{Boot, Effect, Floors, Incarnation, Input, Members, Message, NodeId, Protocol, Timing};
 use stateright::{Model, Property};
 
@@ -30,7 +32,7 @@ pub struct System<F: Applied> {
     pub fifo: bool,
     /// How many ticks a message travels at most, if time counts.
     pub ticks: Option<u16>,
-    pub entries: Entries,
+    pub entries: AskBudget,
     pub budgets: Budgets,
     /// Whether numbers that only grow are moved down.
     pub lowers: bool,
@@ -89,7 +91,7 @@ struct Heard {
 /// What an application does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct App {
-    left: Entries,
+    left: AskBudget,
     stage: Stage,
 }
 
@@ -106,7 +108,7 @@ pub trait Applied: Family<Protocol: Send + Sync, Ledger: Send + Sync> + 'static 
     /// What it may ask.
     fn wish(app: &App) -> Option<RequestOf<Self>>;
     /// Whether that is to give up.
-    fn gives_up(_request: &RequestOf<Self>) -> bool {
+    fn is_cancel(_request: &RequestOf<Self>) -> bool {
         false
     }
     /// It is told something.
@@ -118,9 +120,9 @@ pub trait Applied: Family<Protocol: Send + Sync, Ledger: Send + Sync> + 'static 
 impl App {
     fn spend(&mut self) {
         match &mut self.left {
-            Entries::Times(times) => *times -= 1,
-            Entries::First => self.left = Entries::Times(0),
-            Entries::Forever => {}
+            AskBudget::Times(times) => *times -= 1,
+            AskBudget::First => self.left = AskBudget::Times(0),
+            AskBudget::Forever => {}
         }
     }
 }
@@ -128,7 +130,7 @@ impl App {
 impl<A: Locks> Applied for Locking<A> {
     fn wish(app: &App) -> Option<A::Request> {
         let request = match app.stage {
-            Stage::Outside if app.left != Entries::Times(0) => mutex::Request::Acquire,
+            Stage::Outside if app.left != AskBudget::Times(0) => mutex::Request::Acquire,
             Stage::Waiting => mutex::Request::Cancel,
             Stage::Inside => mutex::Request::Release,
             Stage::Outside | Stage::Gone => return None,
@@ -136,7 +138,7 @@ impl<A: Locks> Applied for Locking<A> {
         Some(A::ask(0, request))
     }
 
-    fn gives_up(request: &A::Request) -> bool {
+    fn is_cancel(request: &A::Request) -> bool {
         A::asked(request).1 == mutex::Request::Cancel
     }
 
@@ -161,12 +163,12 @@ impl<A: Locks> Applied for Locking<A> {
 
 impl<A: Election> Applied for Electing<A> {
     fn wish(app: &App) -> Option<election::Request> {
-        (app.left != Entries::Times(0)).then_some(election::Request::Start)
+        (app.left != AskBudget::Times(0)).then_some(election::Request::Start)
     }
 
     fn tell(app: &mut App, _event: &election::Event) {
-        if app.left == Entries::First {
-            app.left = Entries::Times(0);
+        if app.left == AskBudget::First {
+            app.left = AskBudget::Times(0);
         }
     }
 
@@ -380,7 +382,7 @@ impl<F: Applied> System<F> {
             actions.extend((state.budgets.restarts > 0).then_some(Action::Restart(at)));
             return;
         }
-        let wish = F::wish(&process.app).filter(|wish| !F::gives_up(wish) || state.budgets.cancels > 0);
+        let wish = F::wish(&process.app).filter(|wish| !F::is_cancel(wish) || state.budgets.cancels > 0);
         actions.extend(wish.map(|_| Action::Ask(at)));
         let may_run_out = process.timers.values().enumerate().filter(|(_, (min, _))| *min == 0);
         actions.extend(may_run_out.map(|(nth, _)| Action::Expire(at, nth)));
@@ -449,7 +451,7 @@ impl<F: Applied> System<F> {
                 let app = &mut state.process(at).app;
                 let request = F::wish(app).expect("only who wants something asks");
                 F::ask(app, &request);
-                state.budgets.cancels -= u8::from(F::gives_up(&request));
+                state.budgets.cancels -= u8::from(F::is_cancel(&request));
                 self.handle(state, at, Input::Request(request));
             }
             Action::Expire(at, nth) => {

@@ -1,13 +1,12 @@
 //! What is searched, by both.
 
+use conclave_algorithms::election::Electing;
 use conclave_algorithms::election::{self, Election};
-use conclave_algorithms::family::{Electing, Locking};
+use conclave_algorithms::mutex::Locking;
 use conclave_algorithms::mutex::{self, Mutex, Scope};
-use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{
-    About, Algorithm, Arena, Channels, Family, Recovering, Settings, Synchrony, recovers,
-};
-use conclave_check::{Budgets, Entries, Limits, Options, check};
+use conclave_algorithms::registry;
+use conclave_algorithms::{About, Algorithm, Arena, Channels, Recovering, Settings, Synchrony, recovers};
+use conclave_check::{AskBudget, Budgets, Limits, Options, check};
 use conclave_core::{Members, Protocol};
 use conclave_trace::Setup;
 use stateright::{Checker, HasDiscoveries, Model};
@@ -18,7 +17,7 @@ use super::{Applied, System};
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub setup: Setup,
-    pub entries: Entries,
+    pub entries: AskBudget,
     pub budgets: Budgets,
     /// Ticks that a message takes at most where time counts; nothing if time never counts.
     pub ticks: Option<u16>,
@@ -68,21 +67,21 @@ impl Scenario {
     pub fn new(algorithm: &str, n: u32) -> Self {
         Self {
             setup: Setup::numbered(algorithm, n),
-            entries: Entries::Times(1),
+            entries: AskBudget::Times(1),
             budgets: Budgets::default(),
             ticks: Some(1),
             depth: None,
         }
     }
 
-    pub fn entries(self, entries: Entries) -> Self {
+    pub fn entries(self, entries: AskBudget) -> Self {
         Self { entries, ..self }
     }
 
     /// With these failures; a lock mends itself after a crash.
     pub fn failing(mut self, budgets: Budgets) -> Self {
         let is_lock =
-            registry::find(&self.setup.algorithm).is_some_and(|about| about.family == Family::Mutex);
+            registry::find(&self.setup.algorithm).is_some_and(|about| about.family == mutex::FAMILY);
         if is_lock && (budgets.crashes > 0 || budgets.suspicions > 0) {
             self.setup.settings.insert("recovery".into(), "on".into());
         }
@@ -151,7 +150,13 @@ pub trait Use {
 /// Makes the plain model of a scenario and hands it over.
 pub fn build<U: Use>(scenario: &Scenario, then: U) -> U::Output {
     let builder = Builder { scenario, then };
-    registry::visit(&scenario.setup.algorithm, builder).expect("there is such an algorithm")
+    let name = &scenario.setup.algorithm;
+    let found = if mutex::all().iter().any(|about| about.name == name) {
+        mutex::visit(name, builder)
+    } else {
+        election::visit(name, builder)
+    };
+    found.expect("there is such an algorithm")
 }
 
 /// The same where the algorithm is known beforehand.
@@ -182,7 +187,7 @@ impl<U: Use> Builder<'_, U> {
         let scope = Scope { order: false, resource: self.scenario.budgets.suspicions > 0 };
         let ledger = mutex::Ledger::new::<A>(&config, &members, scope);
         let goes_on =
-            A::is_restless(&config) || A::asks_again(&config) || self.scenario.entries == Entries::Forever;
+            A::is_restless(&config) || A::asks_again(&config) || self.scenario.entries == AskBudget::Forever;
         // The numbers of a group that mends itself are not those of its members' places.
         let lowers = goes_on && !A::CHANGES_GROUP;
         self.hand_over::<Locking<A>>(&A::ABOUT, members, config, ledger, lowers)
@@ -212,21 +217,25 @@ impl<U: Use> Builder<'_, U> {
     }
 }
 
-impl<U: Use> Visitor for Builder<'_, U> {
+impl<U: Use> mutex::Visitor for Builder<'_, U> {
     type Output = U::Output;
 
-    fn mutex<A: Mutex>(self) -> U::Output {
+    fn visit<A: Mutex>(self) -> U::Output {
         if recovers::<A>(&self.settings::<A>(), &self.members()) {
             return self.lock::<Recovering<A>>();
         }
         self.lock::<A>()
     }
+}
 
-    fn election<A: Election>(self) -> U::Output {
+impl<U: Use> election::Visitor for Builder<'_, U> {
+    type Output = U::Output;
+
+    fn visit<A: Election>(self) -> U::Output {
         let members = self.members();
         let config = A::configure(&self.settings::<A>(), &members).expect("it can be set up so");
         let ledger = election::Ledger::<A>::new(&config, &members);
-        let lowers = self.scenario.entries == Entries::Forever;
+        let lowers = self.scenario.entries == AskBudget::Forever;
         self.hand_over::<Electing<A>>(&A::ABOUT, members, config, ledger, lowers)
     }
 }

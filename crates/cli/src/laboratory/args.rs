@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Args, Subcommand, ValueEnum};
 use conclave_algorithms::Channels;
+use conclave_algorithms::demand::{PlannedAsk, Who};
 use conclave_algorithms::mutex::Load;
 use conclave_core::{Members, NodeId};
-use conclave_sim::Starter;
 use conclave_sim::faults::{Change, Crash, Detector, Partition, Pause};
 use conclave_sim::rng::Chance;
 use conclave_sim::span::{Span, parse_time};
@@ -120,6 +120,9 @@ pub struct SimArgs {
     /// In an election: who retires, and when (repeatable).
     #[arg(long, value_name = "P[@T]", value_parser = parse_one_call, allow_hyphen_values = true, help_heading = LOAD)]
     pub retire: Vec<Call>,
+    /// A request of one process (or of all) at a moment, in the words of the family, e.g. '3@40 start' (repeatable).
+    #[arg(long, value_name = "P[@T] WORDS", value_parser = parse_ask, allow_hyphen_values = true, help_heading = LOAD)]
+    pub ask: Vec<PlannedAsk>,
     /// Give up if nobody enters for so long [default: long enough for everyone].
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true, help_heading = LOAD)]
     pub patience: Option<u64>,
@@ -178,7 +181,7 @@ pub struct SimArgs {
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// Whom.
-    pub who: Starter,
+    pub who: Who,
     /// When.
     pub at: u64,
 }
@@ -376,13 +379,24 @@ fn parse_call(text: &str) -> Result<Call, String> {
         Some((who, at)) => (who, parse_time(at)?),
         None => (text, 0),
     };
-    let who = if who == "all" { Starter::All } else { Starter::One(parse_process(who)?) };
+    let who = if who == "all" { Who::All } else { Who::One(parse_process(who)?) };
     Ok(Call { who, at })
+}
+
+/// `3@40 propose 7`, `all start`.
+fn parse_ask(text: &str) -> Result<PlannedAsk, String> {
+    let (call, words) = text.trim().split_once(char::is_whitespace).ok_or_else(|| {
+        format!(
+            "'{text}' does not say who asks for what; write a process and a request, such as '3@40 start'"
+        )
+    })?;
+    let Call { who, at } = parse_call(call)?;
+    Ok(PlannedAsk { at, who, words: words.split_whitespace().collect::<Vec<_>>().join(" ") })
 }
 
 fn parse_one_call(text: &str) -> Result<Call, String> {
     match parse_call(text)? {
-        Call { who: Starter::All, .. } => Err("somebody must stay: name a single process".into()),
+        Call { who: Who::All, .. } => Err("somebody must stay: name a single process".into()),
         call => Ok(call),
     }
 }

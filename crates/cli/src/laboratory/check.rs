@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use conclave_algorithms::{About, Channels, Family, Mutant, Synchrony, registry};
-use conclave_check::{Budgets, CheckError, Counterexample, Entries, Limits, Options, Report, Stopped, check};
+use conclave_algorithms::{About, Channels, Mutant, Synchrony, registry};
+use conclave_check::{
+    AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report, Stopped, check,
+};
 use conclave_core::{Members, NodeId};
 use conclave_sim::{Played, play};
 use conclave_trace::{Command, Setup, Trace, What, commands_of, describe};
@@ -119,20 +121,21 @@ fn find_mutant(about: &'static About, name: &str) -> Result<&'static Mutant, Fai
 
 /// Refuses options that make no sense for the algorithm.
 fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
-    let is_election = about.family == Family::Election;
-    // A group that mends itself relies on time, whatever its algorithm does.
-    let may_mend = args.crashes.is_some() || args.suspicions.is_some() || !args.set.is_empty();
+    let possible = about.family.searches;
+    // A group that recovers relies on time, whatever its algorithm does.
+    let may_recover = args.crashes.is_some() || args.suspicions.is_some() || !args.set.is_empty();
     let relies_on_time = about.synchrony == Synchrony::Synchronous
-        || (!is_election && (may_mend || args.mutant.is_some() || args.from.is_some()));
-    let name = about.name;
-    let why = if is_election && args.cancels.is_some() {
-        format!("--cancels belongs to mutual exclusion, and {name} is not of that kind")
-    } else if is_election && args.order {
-        format!("--order belongs to mutual exclusion, and {name} is not of that kind")
-    } else if is_election && args.entries == Some(Entries::Forever) {
-        "an election that is called for ever never ends; give --entries a number".into()
-    } else if !is_election && args.entries == Some(Entries::First) {
-        format!("--entries first belongs to elections, and {name} is not of that kind")
+        || (possible.recovers && (may_recover || args.mutant.is_some() || args.from.is_some()));
+    let (name, title) = (about.name, about.family.title);
+    let foreign = |option: &str| format!("{option} means nothing to {title}, and {name} is of that kind");
+    let why = if !possible.cancels && args.cancels.is_some() {
+        foreign("--cancels")
+    } else if !possible.order && args.order {
+        foreign("--order")
+    } else if !possible.forever && args.entries == Some(AskBudget::Forever) {
+        format!("{title} that are called again and again never end; give --entries a number")
+    } else if !possible.first && args.entries == Some(AskBudget::First) {
+        foreign("--entries first")
     } else if !relies_on_time && args.untimed {
         format!("--untimed is for algorithms that rely on time, and {name} does not")
     } else {
@@ -214,7 +217,7 @@ fn budgets(args: &CheckArgs, usual: Budgets) -> Result<Budgets, Failure> {
 
 /// Says so if a search may have no end but that of the memory.
 fn warn_of_size(options: &Options) {
-    if options.entries == Entries::Forever && !options.budgets.is_faultless() {
+    if options.entries == AskBudget::Forever && !options.budgets.is_faultless() {
         let why = "with failures, who asks for ever may do so in ever new lives and epochs";
         notice(
             "note",

@@ -64,6 +64,8 @@ fn command_to(cluster: &Cluster, command: &ClusterCommand) -> Result<Verdict, Fa
         ClusterCommand::Status { json } => status(cluster, *json),
         ClusterCommand::Lock(args) => locked::run(cluster, args),
         ClusterCommand::Elect { via, json } => elect(cluster, *via, *json),
+        ClusterCommand::Ask { process, words } => ask(cluster, *process, words),
+        ClusterCommand::Tail { process, count } => tail(cluster, *process, *count),
         ClusterCommand::Kill { process } => order(Order::Kill(*process)),
         ClusterCommand::Restart { process } => order(Order::Restart(*process)),
         ClusterCommand::Pause { process } => order(Order::Pause(*process)),
@@ -314,6 +316,7 @@ fn row(status: &Status) -> Vec<String> {
         let leaders: Vec<_> = desk.leaders.iter().map(ToString::to_string).collect();
         now.push(format!("led by {}", leaders.join(",")));
     }
+    now.extend(desk.last.clone());
     vec![
         status.id.to_string(),
         status.pid.to_string(),
@@ -379,6 +382,36 @@ fn elected(control: &mut Control) -> Result<Option<Answer>, Failure> {
         }
     }
     Ok(None)
+}
+
+fn ask(cluster: &Cluster, process: NodeId, words: &[String]) -> Result<Verdict, Failure> {
+    let mut control = cluster.connect(process)?;
+    match control.call(&Ask::Wish(Wish::Ask { words: words.join(" ") })).map_err(Failure::new)? {
+        Answer::Word(Word::Asked) => {
+            output::show("asked\n")?;
+            Ok(Verdict::Held)
+        }
+        Answer::Word(Word::Refused { why }) | Answer::Wrong(why) => Err(Failure::new(why)),
+        other => Err(Failure::new(format!("{process} answered something else: {other:?}"))),
+    }
+}
+
+/// Prints events as they happen. When the process goes away there is nothing more to print.
+fn tail(cluster: &Cluster, process: NodeId, count: Option<u64>) -> Result<Verdict, Failure> {
+    let mut control = cluster.connect(process)?;
+    control.ask(&Ask::Tail).map_err(Failure::new)?;
+    let mut left = count.unwrap_or(u64::MAX);
+    while left > 0 {
+        match control.answer(None).map_err(Failure::new)? {
+            Some(Answer::Word(Word::Event { text })) => {
+                output::show(&format!("{text}\n"))?;
+                left -= 1;
+            }
+            Some(Answer::Done) | None => {}
+            Some(other) => return Err(Failure::new(format!("{process} answered something else: {other:?}"))),
+        }
+    }
+    Ok(Verdict::Held)
 }
 
 fn trace(cluster: &Cluster, output: &OutputArgs) -> Result<Verdict, Failure> {

@@ -56,7 +56,7 @@ fn overview(chosen: &[&'static About]) -> String {
     for about in chosen {
         listed.add_row([
             about.name,
-            about.family.name(),
+            about.family.name,
             about.channels.name(),
             about.synchrony.name(),
             about.topology.name(),
@@ -85,7 +85,7 @@ fn entry(about: &About) -> String {
     let mut text = format!(
         "{}  {}, channels {channels}, {timing}, {}\n",
         about.name.bold(),
-        about.family.name(),
+        about.family.name,
         about.topology.name()
     );
     text += &indented("  messages  ", about.cost);
@@ -115,7 +115,7 @@ fn details(about: &About) -> String {
     text.push('\n');
     let facts = [
         ("idea", about.idea),
-        ("family", about.family.name()),
+        ("family", about.family.name),
         ("channels", about.channels.name()),
         ("timing", about.synchrony.name()),
         ("topology", about.topology.name()),
@@ -125,6 +125,7 @@ fn details(about: &About) -> String {
     for (name, fact) in facts {
         text += &indented(&format!("  {name:<10}"), fact);
     }
+    text += &indented("  requests  ", &requests(about).join(", "));
     let fates = survival::of(about.name);
     if !fates.is_empty() {
         let fates: Vec<_> = fates.iter().map(|(failure, fate)| format!("{failure}: {fate}")).collect();
@@ -139,6 +140,12 @@ fn details(about: &About) -> String {
         text += &twins(about);
     }
     text
+}
+
+/// What its users may ask, for `--ask` and `cluster ask`.
+fn requests(about: &About) -> Vec<String> {
+    let usages = about.family.requests.iter();
+    usages.map(|usage| format!("{} {}", usage.traced, usage.values).trim_end().to_owned()).collect()
 }
 
 fn twins(about: &About) -> String {
@@ -191,7 +198,8 @@ fn json(about: &About) -> Value {
         "title": about.title,
         "paper": about.paper,
         "idea": about.idea,
-        "family": about.family.name(),
+        "family": about.family.name,
+        "requests": requests(about),
         "channels": about.channels.name(),
         "synchrony": about.synchrony.name(),
         "topology": about.topology.name(),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use conclave_algorithms::mutex::Load;
-use conclave_algorithms::{About, Channels, Family, Synchrony, Topology, Violation, registry};
+use conclave_algorithms::demand::{Demand, Load, PlannedAsk, Who};
+use conclave_algorithms::{About, Channels, Synchrony, Topology, Violation, registry};
 use conclave_core::{Members, NodeId};
 use conclave_sim::faults::{Detector, Faults, stranger};
-use conclave_sim::span::{Span, show_time};
-use conclave_sim::{Outcome, Plan, Report, Starter, expected_messages, load_word, shrink, simulate_setup};
+use conclave_sim::span::Span;
+use conclave_sim::{Outcome, Plan, Report, expected_messages, shrink, simulate_setup};
 use conclave_trace::{DiagramOptions, Script, Setup, Trace, diagram};
 use owo_colors::OwoColorize as _;
 use serde::Serialize;
@@ -65,23 +65,20 @@ pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
     Job { args, given, about, setup, plan }.run()
 }
 
-/// Refuses options that belong to the other family.
+/// Refuses options that mean something to other families only.
 fn check_family(about: &About, given: &Given) -> Result<(), Failure> {
-    let (foreign, theirs) = match about.family {
-        Family::Mutex => (ELECTION_OPTIONS, "elections"),
-        Family::Election => (LOCK_OPTIONS, "mutual exclusion"),
-    };
-    match given.names().find(|name| foreign.contains(name)) {
-        Some(name) => {
-            Err(Failure::new(format!("{name} belongs to {theirs}, and {} is not of that kind", about.name)))
-        }
+    let ours = about.family.options;
+    let theirs = |name: &str| registry::families().into_iter().find(|family| family.options.contains(&name));
+    let foreign =
+        given.names().filter(|name| !ours.contains(name)).find_map(|name| Some((name, theirs(name)?)));
+    match foreign {
+        Some((name, family)) => Err(Failure::new(format!(
+            "{name} belongs to {}, and {} is not of that kind",
+            family.title, about.name
+        ))),
         None => Ok(()),
     }
 }
-
-const LOCK_OPTIONS: &[&str] =
-    &["--locks", "--entries", "--load", "--think", "--hold", "--join", "--leave", "--lose-token"];
-const ELECTION_OPTIONS: &[&str] = &["--start", "--retire"];
 
 /// Refuses a setting that is set twice.
 pub fn check_settings(set: &[(String, String)]) -> Result<(), Failure> {
@@ -104,11 +101,11 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
         lost_tokens: args.lose_token.clone(),
         joins: args.join.clone(),
         leaves: args.leave.clone(),
-        detector: args.detector.unwrap_or(match about.family {
-            Family::Mutex if args.crash.is_empty() => Detector::None,
-            // Where nobody is told of a crash nothing can be done about it. An election is held because somebody
-            // noticed; rings pass over whom the detector names.
-            Family::Mutex | Family::Election => Detector::After(Span::Constant(0)),
+        // Where nobody is told of a crash nothing can be done about it.
+        detector: args.detector.unwrap_or(if args.crash.is_empty() && !about.family.always_detects {
+            Detector::None
+        } else {
+            Detector::After(Span::Constant(0))
         }),
         until: args.faults_until,
     };
@@ -127,23 +124,23 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
         Ok((place(link.from, text.clone())?, place(link.to, text)?, link.delay))
     });
     let links = links.collect::<Result<_, Failure>>()?;
-    let mut starts = Vec::new();
-    for call in &args.start {
-        if let Starter::One(id) = call.who {
-            place(id, format!("--start {}", id.0))?;
+    let mut asks = Vec::new();
+    for (option, words, calls) in [("--start", "start", &args.start), ("--retire", "retire", &args.retire)] {
+        for call in calls {
+            if let Who::One(id) = call.who {
+                place(id, format!("{option} {}", id.0))?;
+            }
+            asks.push(PlannedAsk { at: call.at, who: call.who, words: words.into() });
         }
-        starts.push((call.at, call.who));
     }
-    let mut retires = Vec::new();
-    for call in &args.retire {
-        if let Starter::One(id) = call.who {
-            place(id, format!("--retire {}", id.0))?;
-            retires.push((call.at, id));
+    for ask in &args.ask {
+        if let Who::One(id) = ask.who {
+            place(id, format!("--ask {} {}", id.0, ask.words))?;
         }
+        asks.push(ask.clone());
     }
     Ok(Plan {
-        starts: if starts.is_empty() { usual.starts.clone() } else { starts },
-        retires,
+        asks,
         seed: args.seed,
         entries: args.entries(members.len()),
         locks: args.locks,
@@ -290,10 +287,7 @@ impl Job<'_> {
         let n = plan.members.len();
         let mut facts = vec![format!("{} process{}", grouped(n as u64), if n == 1 { "" } else { "es" })];
         facts.extend(comings_and_goings(plan));
-        match about.family {
-            Family::Mutex => facts.extend(demand(plan)),
-            Family::Election => facts.push(format!("started by {}", starters(plan))),
-        }
+        facts.extend((about.family.describe)(&demand(plan), &plan.members, plan.locks));
         let delay = plan.delay.to_string();
         // Milliseconds go without saying in an option, but not in a sentence.
         let unit = if delay.ends_with('s') { "" } else { " ms" };
@@ -361,9 +355,9 @@ impl Job<'_> {
     fn swept_page(&self, swept: &Swept, failing: Option<&Outcome>, broken: Option<&Broken<'_>>) -> String {
         let channels = self.plan.channels.unwrap_or(self.about.channels).name();
         let mut page = self.header(channels, None);
-        let entries = match self.about.family {
-            Family::Mutex => format!("{} entries, ", grouped(swept.entries)),
-            Family::Election => String::new(),
+        let entries = match self.about.family.counted {
+            (_, entries) if self.about.counts_rounds() => format!("{} {entries}, ", grouped(swept.entries)),
+            _ => String::new(),
         };
         let done = format!(
             "{} runs, {entries}{} messages, {:.1} s",
@@ -438,30 +432,9 @@ fn comings_and_goings(plan: &Plan) -> Vec<String> {
     joins.into_iter().chain(leaves.map(|names| format!("{names} leaving"))).collect()
 }
 
-/// How hard the processes press, in words.
-fn demand(plan: &Plan) -> Vec<String> {
-    let mut facts = Vec::new();
-    if plan.locks > 1 {
-        facts.push(format!("{} locks", plan.locks));
-    }
-    let entries =
-        if plan.entries == 1 { "1 entry".into() } else { format!("{} entries", grouped(plan.entries)) };
-    facts.push(if plan.members.len() == 1 { entries } else { entries + " each" });
-    facts.push(format!("{} load", load_word(plan.load)));
-    facts
-}
-
-/// Who starts an election, in words.
-fn starters(plan: &Plan) -> String {
-    let word = |(at, who): &(u64, Starter)| {
-        let who = match who {
-            Starter::One(id) => id.to_string(),
-            Starter::Lowest => plan.members.min().map_or_else(|| "nobody".into(), |id| id.to_string()),
-            Starter::All => "all".into(),
-        };
-        if *at == 0 { who } else { format!("{who}@{}", show_time(*at)) }
-    };
-    plan.starts.iter().map(word).collect::<Vec<_>>().join(", ")
+/// What the users want.
+fn demand(plan: &Plan) -> Demand {
+    Demand { rounds: plan.entries, load: plan.load, asks: plan.asks.clone(), ..Demand::default() }
 }
 
 /// What many runs came to.
@@ -478,7 +451,7 @@ struct Swept {
 impl Swept {
     fn add(&mut self, report: &Report) {
         self.runs += 1;
-        self.entries += report.locks().map_or(0, |locks| locks.entries);
+        self.entries += report.unit.name.map_or(0, |_| report.unit.count);
         self.messages += report.messages;
         self.disagreed += u64::from(report.formula.agrees == Some(false));
     }
@@ -506,10 +479,7 @@ fn draws(output: &OutputArgs, about: &About, plan: &Plan) -> bool {
     const FEW_PROCESSES: usize = 8;
     const FEW_ENTRIES: u64 = 12;
     let n = plan.members.len() + plan.faults.joins.len();
-    let few = match about.family {
-        Family::Mutex => n as u64 * plan.locks as u64 * plan.entries <= FEW_ENTRIES,
-        Family::Election => true,
-    };
+    let few = !about.counts_rounds() || n as u64 * plan.locks as u64 * plan.entries <= FEW_ENTRIES;
     let small = n <= FEW_PROCESSES && few;
     !output.json
         && match output.diagram {

@@ -19,13 +19,13 @@ pub fn of(algorithm: &str) -> Vec<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conclave_algorithms::{Family, registry};
+    use conclave_algorithms::{mutex, registry};
 
     #[test]
     fn the_table_has_a_row_for_every_mutex() {
         for about in registry::all() {
             let fates = of(about.name);
-            assert_eq!(fates.is_empty(), about.family != Family::Mutex, "{}", about.name);
+            assert_eq!(fates.is_empty(), about.family != mutex::FAMILY, "{}", about.name);
             assert!(
                 fates.iter().all(|(_, word)| ["yes", "blocks", "fence", "-"].contains(word)),
                 "{fates:?}"

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use conclave_algorithms::registry;
-use conclave_algorithms::{About, Family};
+use conclave_algorithms::{About, mutex};
 
 use crate::group::{Group, Place};
 use crate::judge::judge;
@@ -143,7 +143,7 @@ macro_rules! algorithms {
 
         #[test]
         fn every_algorithm_for_mutual_exclusion_is_put_to_the_test() {
-            let is_mutex = |about: &&&About| about.family == Family::Mutex;
+            let is_mutex = |about: &&&About| about.family == mutex::FAMILY;
             let all: Vec<&str> = registry::all().iter().filter(is_mutex).map(|about| about.name).collect();
             assert_eq!(all, [$($name),+]);
         }

@@ -243,7 +243,11 @@ impl Client {
         loop {
             match self.answer(control)? {
                 Word::Released { .. } | Word::Refused { .. } => break,
-                Word::Granted { .. } | Word::Lost { .. } | Word::Elected { .. } => {}
+                Word::Granted { .. }
+                | Word::Lost { .. }
+                | Word::Elected { .. }
+                | Word::Asked
+                | Word::Event { .. } => {}
             }
         }
         std::thread::sleep(OUTSIDE);
@@ -255,7 +259,11 @@ impl Client {
             match self.answer(control)? {
                 Word::Granted { fence, .. } => return Some(fence),
                 Word::Refused { why } => panic!("p{} refused a lock: {why}", self.process),
-                Word::Lost { .. } | Word::Released { .. } | Word::Elected { .. } => {}
+                Word::Lost { .. }
+                | Word::Released { .. }
+                | Word::Elected { .. }
+                | Word::Asked
+                | Word::Event { .. } => {}
             }
         }
     }

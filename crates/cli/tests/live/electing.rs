@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_algorithms::{Family, registry};
+use conclave_algorithms::election;
 use conclave_core::{NodeId, Timing};
 use conclave_live::control::{Answer, Ask};
 use conclave_live::desk::{Wish, Word};
@@ -66,7 +66,7 @@ fn try_out(algorithm: &str, initiator: NodeId) {
 /// The lowest has the longest way to go; the third neither wins nor asks everybody.
 #[test]
 fn electing_by_every_algorithm() {
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Election) {
+    for about in election::all() {
         for initiator in [NodeId(1), NodeId(3)] {
             try_out(about.name, initiator);
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use conclave_algorithms::mutex::Fence;
-use conclave_algorithms::{Family, Name, registry};
+use conclave_algorithms::{Name, mutex};
 use conclave_live::control::{Answer, Ask, Control};
 use conclave_live::desk::{Wish, Word};
 
@@ -149,7 +149,7 @@ algorithms! {
 /// A new algorithm is pressed upon without being named here.
 #[test]
 fn locking_whatever_else_is_registered() {
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Mutex) {
+    for about in mutex::all() {
         if !TRIED.contains(&about.name) {
             try_out(about.name);
         }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_algorithms::{Family, registry};
+use conclave_algorithms::{election, mutex};
 use conclave_core::NodeId;
 use conclave_live::control::Ask;
 use conclave_live::desk::Wish;
@@ -88,7 +88,7 @@ fn take_turns(live: &Live<'_>) -> Trace {
 
 #[test]
 fn parity_of_every_lock() {
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Mutex) {
+    for about in mutex::all() {
         let home = Home::new();
         let options = format!("-n 5 --transmission 2s --suspect-after 20s {}", restful(about.name));
         let live = home.start(&format!("{} {options}", about.name));
@@ -100,7 +100,7 @@ fn parity_of_every_lock() {
 /// The last but one asks the last only, where an election asks all who are higher: nothing happens at the same time.
 #[test]
 fn parity_of_every_election() {
-    for about in registry::all().into_iter().filter(|about| about.family == Family::Election) {
+    for about in election::all() {
         let home = Home::new();
         let live = home.start(&format!("{} -n 5 --transmission 4s --suspect-after 20s", about.name));
         elect(&live, NodeId(4));

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use conclave_algorithms::family::{Family, Locking};
+use conclave_algorithms::family::Family;
+use conclave_algorithms::mutex::Locking;
 use conclave_algorithms::mutex::{Event, Request, RicartAgrawala};
 use conclave_algorithms::{Algorithm, Arena, Name, Named, NamedConfig, NamedEvent, NamedRequest, Settings};
 use conclave_core::{Incarnation, Members, Protocol};

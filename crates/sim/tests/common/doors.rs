@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use conclave_algorithms::mutex::{Epoch, Event, Fence, FenceCounter, Mutex, Promises, Request, Roll, Tally};
 use conclave_algorithms::{
-    About, Algorithm, Channels, Family, Formula, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values, mutex,
 };
 use conclave_core::{Boot, Effects, Input, Members, Message, NodeId, NodeSet, Phase, Protocol};
 use serde::{Deserialize, Serialize};
@@ -189,18 +189,24 @@ impl Algorithm for Doors {
         title: "Doors",
         paper: "none",
         idea: "a porter knows who is there",
-        family: Family::Mutex,
+        family: mutex::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Star,
         cost: "3 per entry",
         faults: "crashes of all but the porter",
-        settings: &[],
+        settings: &[Setting {
+            key: "stubborn",
+            values: Values::OneOf(&["no", "yes"]),
+            default: "no",
+            unsafe_values: &[],
+            help: "whether the porter lets nobody go",
+        }],
         mutants: &[],
     };
 
-    fn configure(_settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(false)
+    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(settings.get("stubborn") == "yes")
     }
 }
 

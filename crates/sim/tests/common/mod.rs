@@ -58,7 +58,10 @@ pub fn run_well(setup: &Setup, plan: &Plan) -> Outcome {
     let outcome = run(setup, plan);
     let expected = plan.entries * plan.members.len() as u64 * plan.locks as u64;
     let report = &outcome.report;
-    let entries = report.locks().expect("it is an algorithm for locks").entries;
+    let entries = report
+        .part::<conclave_algorithms::mutex::LockReport>()
+        .expect("it is an algorithm for locks")
+        .entries;
     assert!(
         report.all_held() && entries == expected && report.ending == "done",
         "{} {:?} -n {} --load {:?} --seed {}: {:?}, {} of {expected} entries, {}",

@@ -2,7 +2,7 @@
 
 use conclave_algorithms::mutex::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Tally};
 use conclave_algorithms::{
-    About, Algorithm, Channels, Family, Formula, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values, mutex,
 };
 use conclave_core::{Boot, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
@@ -85,18 +85,24 @@ impl Algorithm for Relay {
         title: "Relay",
         paper: "none",
         idea: "a token goes round",
-        family: Family::Mutex,
+        family: mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Ring,
         cost: "any number",
         faults: "none",
-        settings: &[],
+        settings: &[Setting {
+            key: "starves",
+            values: Values::Process,
+            default: "nobody",
+            unsafe_values: &[],
+            help: "who is never let in",
+        }],
         mutants: &[],
     };
 
-    fn configure(_settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(None)
+    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(settings.process("starves"))
     }
 }
 

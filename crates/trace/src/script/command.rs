@@ -147,10 +147,11 @@ impl FromStr for Command {
     fn from_str(line: &str) -> Result<Self, Mistake> {
         let mut words = line.split_whitespace();
         let name = words.next().unwrap_or_default();
-        let Some(usage) = USAGES.into_iter().find(|usage| name_of(usage) == name) else {
-            return Err(Mistake::UnknownCommand { name: name.to_owned(), nearest: nearest(name) });
-        };
         let words: Vec<&str> = words.collect();
+        let Some(usage) = USAGES.into_iter().find(|usage| name_of(usage) == name) else {
+            return other_request(name, &words)
+                .ok_or_else(|| Mistake::UnknownCommand { name: name.to_owned(), nearest: nearest(name) });
+        };
         parse(name, &words).map_err(|why| Mistake::Usage { usage, why })
     }
 }
@@ -199,6 +200,23 @@ fn parse_ask(request: &str, words: &[&str]) -> Result<Command, String> {
         [_, rest @ ..] => return Err(format!("`{}` does not fit", rest.join(" "))),
     };
     Ok(Command::Ask { process: parse_process(process)?, request: request.to_owned(), lock })
+}
+
+/// A request of a family that scripts know nothing of: a word, a process, and values if there are any. What is only a
+/// slip away from a command is no such word.
+fn other_request(name: &str, words: &[&str]) -> Option<Command> {
+    let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    let [process, values @ ..] = words else { return None };
+    if !is_word || values.first() == Some(&"=>") || slips(name).is_some_and(|(slips, _)| slips <= 1) {
+        return None;
+    }
+    let process = parse_process(process).ok()?;
+    let (values, lock) = match values {
+        [values @ .., "lock", lock] => (values, lock.parse().ok()?),
+        values => (values, 0),
+    };
+    let request = [&[name], values].concat().join(" ");
+    Some(Command::Ask { process, request, lock })
 }
 
 fn parse_carry(what: Carry, words: &[&str]) -> Result<Command, String> {
@@ -262,9 +280,12 @@ impl Display for Command {
         match self {
             Self::Run(setup) => write!(f, "run {setup}"),
             Self::Ask { process, request, lock } => {
-                let verb =
-                    ASKS.iter().find(|(_, name)| name == request).map_or(request.as_str(), |(verb, _)| verb);
+                let (word, values) = request.split_once(' ').unwrap_or((request, ""));
+                let verb = ASKS.iter().find(|(_, name)| *name == word).map_or(word, |(verb, _)| verb);
                 write!(f, "{verb} {}", process.0)?;
+                if !values.is_empty() {
+                    write!(f, " {values}")?;
+                }
                 if *lock == 0 { Ok(()) } else { write!(f, " lock {lock}") }
             }
             Self::Carry { what, from, to, which } => write!(f, "{what} {from} => {to}{which}"),
@@ -315,9 +336,13 @@ impl Display for Which {
 
 /// The command whose name is at most two slips away.
 fn nearest(name: &str) -> Option<&'static str> {
+    slips(name).filter(|(slips, nearest)| *slips <= 2 && *slips < nearest.len()).map(|(_, nearest)| nearest)
+}
+
+/// The nearest command, and how many slips away it is.
+fn slips(name: &str) -> Option<(usize, &'static str)> {
     let names = USAGES.into_iter().map(name_of);
-    let (slips, nearest) = names.map(|known| (strsim::levenshtein(name, known), known)).min()?;
-    (slips <= 2 && slips < nearest.len()).then_some(nearest)
+    names.map(|known| (strsim::levenshtein(name, known), known)).min()
 }
 
 #[cfg(test)]
@@ -329,6 +354,21 @@ mod tests {
         assert_eq!(nearest("delivr"), Some("deliver"));
         assert_eq!(nearest("sart"), Some("start"));
         assert_eq!(nearest("elephant"), None);
+    }
+
+    #[test]
+    fn requests_of_any_family_can_be_written() {
+        for (line, words) in
+            [("begin 1", "begin"), ("propose p2 7", "propose 7"), ("send 3 hello 2", "send hello 2")]
+        {
+            let command: Command = line.parse().unwrap();
+            let Command::Ask { request, lock: 0, .. } = &command else { panic!("{command:?}") };
+            assert_eq!(request, words);
+            assert_eq!(command.to_string().parse(), Ok(command), "{line}");
+        }
+        for wrong in ["begin", "begin nobody", "delivr 1 => 2", "relase 1", "7 1"] {
+            assert!(matches!(wrong.parse::<Command>(), Err(Mistake::UnknownCommand { .. })), "{wrong}");
+        }
     }
 
     #[test]

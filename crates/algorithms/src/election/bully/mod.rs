@@ -56,8 +56,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Election, Event, Request, TERM, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Family, Formula, Mutant, Setting, SettingError, Settings, Synchrony,
-    Topology, Trigger, Values,
+    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
+    Trigger, Values,
 };
 
 /// A process of the bully algorithm.
@@ -514,7 +514,7 @@ impl Algorithm for Bully {
         title: "Bully",
         paper: "Garcia-Molina: Elections in a distributed computing system, IEEE Trans. Computers C-31(1), 1982",
         idea: "call everyone above; whom nobody answers in time leads, and tells everyone below",
-        family: Family::Election,
+        family: crate::election::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Synchronous,
         topology: Topology::Complete,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use conclave_check::Entries;
+use conclave_check::AskBudget;
 
 use super::{
     ChannelsArg, FAULTS, GROUP, Ids, LOAD, NETWORK, OUTPUT, OutputArgs, parse_ids, parse_n, parse_setting,
@@ -41,7 +41,7 @@ pub struct CheckArgs {
     /// How often each process asks, or calls an election: a number, or forever, or first: calls an election once, and only
     /// before it hears of a leader [default: 1; for a mutant what it takes].
     #[arg(long, value_name = "K|forever|first", value_parser = parse_entries, allow_hyphen_values = true, help_heading = LOAD)]
-    pub entries: Option<Entries>,
+    pub entries: Option<AskBudget>,
     /// Who may ask, or call an election, e.g. 1,3 [default: everyone].
     #[arg(long, value_name = "IDS", value_parser = parse_ids, allow_hyphen_values = true, help_heading = LOAD)]
     pub start: Option<Ids>,
@@ -144,16 +144,16 @@ fn parse_moment(text: &str) -> Result<RecordedMoment, String> {
     }
 }
 
-fn parse_entries(text: &str) -> Result<Entries, String> {
+fn parse_entries(text: &str) -> Result<AskBudget, String> {
     match text {
-        "forever" => return Ok(Entries::Forever),
-        "first" => return Ok(Entries::First),
+        "forever" => return Ok(AskBudget::Forever),
+        "first" => return Ok(AskBudget::First),
         _ => {}
     }
     let (low, high) =
         ((1, "a process asks at least once"), (100, "a process asks at most 100 times, or forever"));
     whole(text, "a number of entries, nor 'forever' or 'first'", low, high)
-        .map(|times| Entries::Times(times as u8))
+        .map(|times| AskBudget::Times(times as u8))
 }
 
 fn parse_budget(text: &str) -> Result<u8, String> {

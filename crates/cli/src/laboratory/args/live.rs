@@ -70,6 +70,24 @@ pub enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Ask a process for something, in the words of its algorithm's family: `start`, `begin`.
+    Ask {
+        /// Which process.
+        #[arg(value_parser = parse_id)]
+        process: NodeId,
+        /// For what.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Print what the algorithm tells at a process, as it happens, until Ctrl-C.
+    Tail {
+        /// Which process.
+        #[arg(value_parser = parse_id)]
+        process: NodeId,
+        /// Print this many events, then end.
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+    },
     /// End a process without a word (SIGKILL).
     Kill {
         /// Which.

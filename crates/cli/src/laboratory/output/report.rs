@@ -1,9 +1,10 @@
 //! A run for people: what it cost, what held, what broke.
 
 use conclave_algorithms::Violation;
+pub use conclave_algorithms::measure::grouped;
+use conclave_algorithms::measure::{List, Outcome, Piece, Summary};
 use conclave_core::Members;
-use conclave_sim::outages::Outage;
-use conclave_sim::{ElectionReport, LockReport, OutageReport, Part, Property, Report, Summary};
+use conclave_sim::{Property, Report};
 use conclave_trace::Script;
 use owo_colors::OwoColorize as _;
 
@@ -19,22 +20,22 @@ impl Sheet {
     /// Everything that a report measured.
     pub fn of(report: &Report, nodes: &Members) -> String {
         let mut sheet = Self::default();
-        match &report.part {
-            Part::Locks(locks) => {
-                let per_entry = locks.messages_per_entry.map_or_else(|| "nobody entered".into(), number);
-                sheet.row("messages per entry", per_entry, formula(report, locks.entries > 0));
-            }
-            Part::Election(_) => sheet.row("messages", grouped(report.messages), formula(report, true)),
-        }
+        let unit = report.unit;
+        let messages = match unit.name {
+            _ if unit.count == 0 => unit.none.into(),
+            Some(_) => number(report.messages as f64 / unit.count as f64),
+            None => grouped(report.messages),
+        };
+        let label = unit.name.map_or_else(|| "messages".into(), |unit| format!("messages per {unit}"));
+        sheet.row(&label, messages, formula(report, unit.count > 0));
         for (kind, count) in &report.messages_by_kind {
             sheet.plain(&format!("  {kind}"), grouped(*count));
         }
         sheet.counted("overhead messages", report.overhead_messages);
         sheet.counted("messages lost", report.dropped);
         sheet.counted("messages duplicated", report.duplicated);
-        match &report.part {
-            Part::Locks(locks) => sheet.locks(locks),
-            Part::Election(election) => sheet.election(election),
+        for row in report.part.0.rows() {
+            sheet.plain(row.label, pieces(&row.pieces));
         }
         let busiest =
             nodes.iter().zip(&report.load_by_process).max_by_key(|(id, load)| (**load, u32::MAX - id.0));
@@ -48,41 +49,7 @@ impl Sheet {
             let speed = grouped((messages as f64 / report.wall_seconds) as u64);
             sheet.plain("speed", format!("{speed} messages per real second"));
         }
-        let outages = report.locks().map_or_else(String::new, |locks| outages(&locks.outages));
-        sheet.text() + &outages
-    }
-
-    fn locks(&mut self, report: &LockReport) {
-        let entries = format!("{}, {} of them waited", grouped(report.entries), grouped(report.waited));
-        self.plain("entries", entries);
-        self.plain("client delay", times(&report.client_delay));
-        let hops =
-            report.sync_delay_hops.map_or_else(String::new, |hops| format!(", {} mean hops", number(hops)));
-        self.plain("sync delay", times(&report.sync_delay) + &hops);
-        self.plain("response time", times(&report.response));
-        self.plain("overtaking", format!("at most {}", report.max_overtaking));
-        if let Some(throughput) = report.throughput {
-            self.plain("throughput", format!("{} entries per virtual second", number(throughput)));
-        }
-        if report.disturbed {
-            let refused = report.refused_by_fence;
-            let entries =
-                if refused == 1 { "1 entry".into() } else { format!("{} entries", grouped(refused)) };
-            self.plain("refused by fence", entries);
-        }
-    }
-
-    fn election(&mut self, report: &ElectionReport) {
-        let leaders: Vec<_> = report.leaders.iter().map(ToString::to_string).collect();
-        let who = if leaders.is_empty() { "not agreed upon".into() } else { leaders.join(", ") };
-        self.plain(if leaders.len() > 1 { "leaders" } else { "leader" }, who);
-        self.counted("term", report.term);
-        self.plain("elections", grouped(report.elections));
-        let hops = report.turnaround_hops;
-        let turnaround =
-            format!("{} messages in a row, {} ms", grouped(hops.into()), number(report.turnaround));
-        self.plain("turnaround", turnaround);
-        self.plain("disagreement", format!("{} ms", number(report.disagreement)));
+        sheet.text() + &report.part.0.list().map_or_else(String::new, |rows| list(&rows))
     }
 
     fn row(&mut self, label: &str, measured: String, expected: String) {
@@ -118,32 +85,37 @@ impl Sheet {
     }
 }
 
-/// What disturbed a run, a line each, and how long nobody could enter because of it.
-fn outages(outages: &[OutageReport]) -> String {
+/// What disturbed a run, a line each, and what came of it.
+fn list(list: &List) -> String {
     /// More than that nobody reads.
     const MOST: usize = 12;
-    if outages.is_empty() {
-        return String::new();
-    }
-    let rows = outages.iter().map(|outage| {
-        let what = format!("{} at {} ms", outage.fault, number(outage.at));
-        let lasted = match outage.outage {
-            Outage::None => "none".into(),
-            Outage::Lasted(span) => format!("{} ms", number(span as f64 / 1e3)),
-            Outage::Never => "never over".red().to_string(),
+    let rows = list.rows.iter().map(|(what, outcome)| {
+        let outcome = match outcome {
+            Outcome::Good(text) => pieces(text),
+            Outcome::Bad(text) => text.red().to_string(),
         };
-        (what, lasted)
+        (pieces(what), outcome)
     });
     let rows: Vec<_> = rows.take(MOST).collect();
     let width = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0) + 3;
-    let mut text = format!("\n  {:width$}{}\n", "", "outage".dimmed());
-    for (what, lasted) in rows {
-        text += &format!("  {what:<width$}{lasted}\n");
+    let mut text = format!("\n  {:width$}{}\n", "", list.title.dimmed());
+    for (what, outcome) in rows {
+        text += &format!("  {what:<width$}{outcome}\n");
     }
-    match outages.len().saturating_sub(MOST) {
+    match list.rows.len().saturating_sub(MOST) {
         0 => text,
         more => text + &format!("  and {} more\n", grouped(more as u64)),
     }
+}
+
+fn pieces(pieces: &[Piece]) -> String {
+    let piece = |piece: &Piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Count(count) => grouped(*count),
+        Piece::Number(value) => number(*value),
+        Piece::Times(summary) => times(summary),
+    };
+    pieces.iter().map(piece).collect()
 }
 
 /// What the literature gives, and whether it agrees.
@@ -236,17 +208,4 @@ fn number(value: f64) -> String {
     }
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// A whole number with its thousands set apart.
-pub fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

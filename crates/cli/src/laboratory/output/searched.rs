@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use conclave_algorithms::{About, Family};
-use conclave_check::{Counterexample, Entries, Options, Report, Stopped};
+use conclave_algorithms::About;
+use conclave_check::{AskBudget, Counterexample, Options, Report, Stopped};
 use conclave_sim::Property;
 use conclave_trace::Setup;
 use owo_colors::OwoColorize as _;
@@ -79,11 +79,11 @@ impl Searched<'_> {
             Some(starters) => format!("{who}, by {}", crate::laboratory::check::names(starters)),
             None => who,
         };
-        match (self.about.family, self.options.entries) {
-            (_, Entries::Forever) => by("entries for ever".into()),
-            (_, Entries::First) => by(each("1 call".into()) + " before it knows a leader"),
-            (Family::Mutex, Entries::Times(times)) => by(each(counted(times.into(), "entry", "entries"))),
-            (Family::Election, Entries::Times(times)) => by(each(counted(times.into(), "call", "calls"))),
+        let (one, more) = self.about.family.counted;
+        match self.options.entries {
+            AskBudget::Forever => by(format!("{more} for ever")),
+            AskBudget::First => by(each(format!("1 {one}")) + " before it knows a result"),
+            AskBudget::Times(times) => by(each(counted(times.into(), one, more))),
         }
     }
 

@@ -1,77 +1,14 @@
-//! What the applications of a run ask for, and when.
+//! The users of locks in a simulated run: they ask, stay inside for a while, and ask again.
 
-use conclave_algorithms::mutex::{self, Load, Locks};
-use conclave_core::{Process, Protocol};
+use alloc::vec;
+use alloc::vec::Vec;
 
-use crate::rng::Rng;
+use conclave_core::Process;
+
+use super::{Event, Locks, Request};
+use crate::demand::Load;
 use crate::span::Span;
-
-/// The applications: they ask, are told, and ask again.
-pub trait Workload<P: Protocol> {
-    /// The run begins.
-    fn begin(&mut self, agenda: &mut Agenda<P>);
-    /// A process told its application something.
-    fn told(&mut self, process: Process, event: &P::Event, agenda: &mut Agenda<P>);
-    /// Whether a request that was put on the agenda with this ticket is still to be made.
-    fn stands(&self, _process: Process, _request: &P::Request, _ticket: u64) -> bool {
-        true
-    }
-    /// A request that was on the agenda has been handled.
-    fn handled(&mut self, process: Process, request: &P::Request, agenda: &mut Agenda<P>);
-    /// Nothing is on the agenda, and no message travels, or only such as always do.
-    fn quiet(&mut self, agenda: &mut Agenda<P>);
-    /// A process crashed: what it asked for is gone.
-    fn crashed(&mut self, process: Process);
-    /// A process is up again.
-    fn restarted(&mut self, process: Process, agenda: &mut Agenda<P>);
-    /// A newcomer is up.
-    fn joined(&mut self, _process: Process, _agenda: &mut Agenda<P>) {}
-    /// The application of a process shall leave the group.
-    fn leave(&mut self, _process: Process, _agenda: &mut Agenda<P>) {}
-    /// Whether nothing more will be asked for and everything was given.
-    fn is_done(&self) -> bool;
-    /// Whether an application waits for an answer that nobody else is keeping it from.
-    fn is_waiting(&self) -> bool;
-}
-
-/// Where a workload writes what shall be asked for, and when.
-#[derive(Debug)]
-pub struct Agenda<P: Protocol> {
-    /// The time.
-    pub now: u64,
-    /// The randomness of the workload; delays draw from another stream.
-    pub rng: Rng,
-    pub(crate) items: Vec<Item<P::Request>>,
-}
-
-/// What stands on an agenda.
-#[derive(Debug)]
-pub(crate) enum Item<R> {
-    /// The application of a process asks for something.
-    Ask { time: u64, process: usize, request: R, ticket: u64 },
-    /// A process has left, and does nothing any more.
-    Depart(usize),
-}
-
-impl<P: Protocol> Agenda<P> {
-    /// An empty one.
-    #[must_use]
-    pub fn new(rng: Rng) -> Self {
-        Self { now: 0, rng, items: Vec::new() }
-    }
-
-    /// The application of the process at this place shall ask for this, so long from now. The ticket is shown to
-    /// [`Workload::stands`] then.
-    pub fn ask_after(&mut self, span: u64, process: usize, request: P::Request, ticket: u64) {
-        let time = self.now.saturating_add(span);
-        self.items.push(Item::Ask { time, process, request, ticket });
-    }
-
-    /// The process at this place has left: it does nothing any more.
-    pub fn depart(&mut self, process: usize) {
-        self.items.push(Item::Depart(process));
-    }
-}
+use crate::workload::{Agenda, Workload};
 
 /// Applications that want into critical sections, a given number of times each.
 #[derive(Clone, Debug)]
@@ -173,7 +110,7 @@ impl Entries {
         user.state = Using::Planned;
         self.busy += 1;
         let ticket = user.left;
-        agenda.ask_after(after, place % self.n, P::ask(place / self.n, mutex::Request::Acquire), ticket);
+        agenda.ask_after(after, place % self.n, P::ask(place / self.n, Request::Acquire), ticket);
     }
 
     /// An entry is over.
@@ -191,7 +128,7 @@ impl Entries {
         if self.left(place) == 0 || self.users[place].state != Using::Idle {
             return;
         }
-        let think = self.think.draw(&mut agenda.rng);
+        let think = self.think.draw(&mut *agenda.rng);
         match self.load {
             Load::Light => self.ready.push(place),
             Load::Saturated => self.ask(place, think, agenda),
@@ -243,7 +180,7 @@ impl Entries {
         let is_idle = |place: usize| self.users[place].state == Using::Idle;
         if self.leaving[process] == Leaving::Soon && self.places(process).all(is_idle) {
             self.leaving[process] = Leaving::Asked;
-            agenda.ask_after(0, process, P::ask(0, mutex::Request::Leave), 0);
+            agenda.ask_after(0, process, P::ask(0, Request::Leave), 0);
         }
     }
 
@@ -270,26 +207,26 @@ impl<P: Locks> Workload<P> for Entries {
         let (lock, event) = P::told(event);
         let place = self.place(process.index(), lock);
         match event {
-            mutex::Event::Granted { .. } => {
+            Event::Granted { .. } => {
                 self.users[place].state = Using::Inside;
-                let hold = self.hold.draw(&mut agenda.rng);
+                let hold = self.hold.draw(&mut *agenda.rng);
                 let ticket = self.users[place].left;
-                agenda.ask_after(hold, process.index(), P::ask(lock, mutex::Request::Release), ticket);
+                agenda.ask_after(hold, process.index(), P::ask(lock, Request::Release), ticket);
             }
             // Whatever it was doing in there is void; it does not come again.
-            mutex::Event::Lost { .. } if self.users[place].state == Using::Inside => {
+            Event::Lost { .. } if self.users[place].state == Using::Inside => {
                 self.finish(place, agenda);
             }
-            mutex::Event::Lost { .. } => {}
-            mutex::Event::Left => {
+            Event::Lost { .. } => {}
+            Event::Left => {
                 self.go_down(process.index());
                 self.has_leavers = true;
                 self.leaving[process.index()] = Leaving::Answered;
                 agenda.depart(process.index());
             }
             // It stays, and asks for nothing more.
-            mutex::Event::Refused(mutex::Request::Leave) => self.answered(process.index()),
-            mutex::Event::Refused(request) => {
+            Event::Refused(Request::Leave) => self.answered(process.index()),
+            Event::Refused(request) => {
                 debug_assert!(false, "{} refused {request:?} of a well-behaved application", process.id);
             }
         }
@@ -301,10 +238,10 @@ impl<P: Locks> Workload<P> for Entries {
         let (lock, request) = P::asked(request);
         let user = &self.users[self.place(process.index(), lock)];
         match request {
-            mutex::Request::Acquire => user.state == Using::Planned && user.left == ticket,
-            mutex::Request::Release => user.state == Using::Inside && user.left == ticket,
-            mutex::Request::Leave => self.leaving[process.index()] == Leaving::Asked,
-            mutex::Request::Cancel => true,
+            Request::Acquire => user.state == Using::Planned && user.left == ticket,
+            Request::Release => user.state == Using::Inside && user.left == ticket,
+            Request::Leave => self.leaving[process.index()] == Leaving::Asked,
+            Request::Cancel => true,
         }
     }
 
@@ -314,8 +251,8 @@ impl<P: Locks> Workload<P> for Entries {
         let user = &mut self.users[place];
         match (request, user.state) {
             // An uncontended request may have been granted while it was handled.
-            (mutex::Request::Acquire, Using::Planned) => user.state = Using::Waiting,
-            (mutex::Request::Release, Using::Inside) => self.finish(place, agenda),
+            (Request::Acquire, Using::Planned) => user.state = Using::Waiting,
+            (Request::Release, Using::Inside) => self.finish(place, agenda),
             _ => {}
         }
     }
@@ -324,7 +261,7 @@ impl<P: Locks> Workload<P> for Entries {
         if self.busy == 0 && !self.ready.is_empty() {
             let chosen = agenda.rng.below(self.ready.len() as u64) as usize;
             let place = self.ready.swap_remove(chosen);
-            let think = self.think.draw(&mut agenda.rng);
+            let think = self.think.draw(&mut *agenda.rng);
             self.ask(place, think, agenda);
         }
     }
@@ -384,46 +321,5 @@ impl<P: Locks> Workload<P> for Entries {
             any(Using::Waiting) && !any(Using::Inside)
         };
         self.users.chunks(self.n).any(waits) || self.leaving.contains(&Leaving::Asked)
-    }
-}
-
-/// Applications that ask for what is planned, when it is planned, and for nothing more.
-#[derive(Clone, Debug)]
-pub struct Calls<R> {
-    calls: Vec<(u64, usize, R)>,
-}
-
-impl<R> Calls<R> {
-    /// When, which process, what.
-    #[must_use]
-    pub fn new(calls: Vec<(u64, usize, R)>) -> Self {
-        Self { calls }
-    }
-}
-
-impl<P: Protocol> Workload<P> for Calls<P::Request> {
-    fn begin(&mut self, agenda: &mut Agenda<P>) {
-        for (time, process, request) in self.calls.drain(..) {
-            agenda.ask_after(time, process, request, 0);
-        }
-    }
-
-    fn told(&mut self, _process: Process, _event: &P::Event, _agenda: &mut Agenda<P>) {}
-
-    fn handled(&mut self, _process: Process, _request: &P::Request, _agenda: &mut Agenda<P>) {}
-
-    fn quiet(&mut self, _agenda: &mut Agenda<P>) {}
-
-    fn crashed(&mut self, _process: Process) {}
-
-    fn restarted(&mut self, _process: Process, _agenda: &mut Agenda<P>) {}
-
-    /// The calls of a process that is down are lost: what is over is told by the queue alone.
-    fn is_done(&self) -> bool {
-        true
-    }
-
-    fn is_waiting(&self) -> bool {
-        true
     }
 }

@@ -52,7 +52,14 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Asked, Told};
+use crate::{Asked, Mutant, Told, Trigger};
+
+mod family;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use family::visit_any;
+pub use family::{BullyWorkers, FAMILY, Of, Sums, Visitor, Work, Working, all, visit};
 
 /// A process that works, and is master when it is elected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -151,10 +158,31 @@ impl WorkersConfig {
         Self { tasks: tasks.into(), work, broken: None }
     }
 
-    /// A broken twin, to see whether it is caught.
+    /// A mutant, to see whether it is caught.
     #[must_use]
     pub fn broken(self, broken: Broken) -> Self {
         Self { broken: Some(broken), ..self }
+    }
+
+    /// The mutant of this name, if one is given.
+    fn mutated(self, name: Option<&str>) -> Self {
+        match name {
+            Some("forget-suspected") => self.broken(Broken::ForgetSuspected),
+            Some("count-twice") => self.broken(Broken::CountTwice),
+            Some(_) | None => self,
+        }
+    }
+
+    /// The sum of all numbers.
+    #[must_use]
+    pub fn right_sum(&self) -> u64 {
+        self.tasks.iter().fold(0, |sum, task| sum.saturating_add(task.sum()))
+    }
+
+    /// How many tasks there are.
+    #[must_use]
+    pub fn tasks(&self) -> u64 {
+        self.tasks.len() as u64
     }
 
     fn task(&self, id: TaskId) -> Option<Task> {
@@ -166,7 +194,25 @@ impl WorkersConfig {
     }
 }
 
-/// The broken twins.
+/// The mutants, as they are listed.
+const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "forget-suspected",
+        breaks: "W3",
+        nodes: 3,
+        trigger: Trigger::Crash,
+        change: "the tasks of a worker that is suspected are not handed out again",
+    },
+    Mutant {
+        name: "count-twice",
+        breaks: "W1",
+        nodes: 3,
+        trigger: Trigger::Suspicion,
+        change: "a second result for a task is added to the first",
+    },
+];
+
+/// The mutants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Broken {
     /// The tasks of a worker that is suspected are not handed out again.
@@ -176,9 +222,10 @@ pub enum Broken {
 }
 
 /// What the outside may ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Request {
     /// Elect a master and begin. Nothing happens if there has been one already.
+    #[default]
     Begin,
 }
 
@@ -646,6 +693,3 @@ impl Office {
         );
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,13 @@
 //! How long a group could not enter after each fault.
 
-use conclave_algorithms::mutex::{Event, Locks, Request};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use conclave_core::{Disturbance, Input, Moment, Observer, Process, Transit};
+
+use super::{Event, Locks, Request};
 
 /// What disturbed a run, and how long nobody could enter because of it.
 ///
@@ -168,7 +174,7 @@ impl<P: Locks> Observer<P> for Outages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conclave_algorithms::mutex::{Epoch, Fence, RicartAgrawala};
+    use crate::mutex::{Epoch, Fence, RicartAgrawala};
     use conclave_core::{Chain, NodeId};
 
     /// Tells the observer what happens among two processes, by a few letters each: `a1` p1 asks, `g1` it gets in, `c1`

@@ -29,6 +29,8 @@ pub struct Summary {
     pub first: Option<HolderView>,
     /// The newest token granted.
     pub newest: Option<Token>,
+    /// How long nobody gets it, because its holder was lost.
+    pub delayed_for: Option<Millis>,
 }
 
 /// Everything about a name.

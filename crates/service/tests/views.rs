@@ -140,7 +140,8 @@ fn a_lost_holder_shows_in_the_delay() {
         @520               |
         ",
     );
-    assert_eq!(desk.state.name(&name("x")).expect("it is closed").delayed_for, Some(70));
+    let view = desk.state.name(&name("x")).expect("it is closed");
+    assert_eq!((view.delayed_for, view.summary.delayed_for), (Some(70), Some(70)));
     assert_eq!(desk.state.why_name(&name("x")), []);
 }
 

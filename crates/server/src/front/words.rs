@@ -282,6 +282,7 @@ pub fn summary(summary: &Summary) -> v1::Summary {
         waiters: summary.waiters,
         first: summary.first.as_ref().map(holder),
         newest: summary.newest.map_or(0, |token| token.0),
+        delayed_for_ms: summary.delayed_for,
     }
 }
 

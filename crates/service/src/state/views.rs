@@ -233,7 +233,11 @@ impl<'a> Picture<'a> {
     /// How long nobody gets a name, because its holder was lost.
     #[must_use]
     pub fn delayed_for(self, name: &Name) -> Option<Millis> {
-        let until = self.entry(name)?.delayed_until;
+        self.delay_of(self.entry(name)?)
+    }
+
+    fn delay_of(self, entry: &Entry) -> Option<Millis> {
+        let until = entry.delayed_until;
         (until > 0).then(|| until.saturating_sub(self.now))
     }
 
@@ -319,6 +323,7 @@ impl<'a> Picture<'a> {
             waiters: u32::try_from(entry.queue.len()).unwrap_or(u32::MAX),
             first,
             newest: (entry.newest.0 > 0).then_some(entry.newest),
+            delayed_for: self.delay_of(entry),
         }
     }
 

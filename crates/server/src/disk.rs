@@ -153,6 +153,12 @@ impl StorageError {
         }
     }
 
+    /// What was found, for somebody who does change something about it.
+    pub(crate) fn finding(&self) -> String {
+        let sentence = self.to_string();
+        sentence.strip_suffix("; nothing was changed").unwrap_or(&sentence).to_owned()
+    }
+
     /// Damage to a file.
     pub(crate) fn damaged(disk: &dyn Disk, name: &str, at: usize, why: impl Into<String>) -> Self {
         Self::Damaged { place: disk.place(name), at: at as u64, why: why.into() }

@@ -65,7 +65,7 @@ pub async fn set_aside(
     }
     let why = match examine(id, members, disk).await {
         Ok(()) => return Err(RepairError::NotDamaged { place: disk.place("") }),
-        Err(error) if error.is_damage() => error.to_string(),
+        Err(error) if error.is_damage() => error.finding(),
         Err(error) => return Err(error.into()),
     };
     let at = Arc::clone(disk);

@@ -81,20 +81,31 @@ impl Files {
     }
 }
 
-/// Makes a directory and those above it, so that each survives a power cut. Returns those that were made.
+/// Makes a directory and those above it, so that each survives a power cut. Returns those that were made; if one cannot be
+/// made, none is left.
 fn make_directories(path: &Path) -> io::Result<Vec<PathBuf>> {
     let missing: Vec<&Path> = path.ancestors().take_while(|path| !is_directory(path)).collect();
-    let mut made = Vec::new();
+    let mut made: Vec<PathBuf> = Vec::new();
     for path in missing.into_iter().rev() {
-        match fs::create_dir(path) {
-            // Somebody else was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-            result => result?,
+        if let Err(error) = make_directory(path) {
+            for path in made.iter().rev() {
+                // Somebody else may use it by now.
+                let _ = fs::remove_dir(path);
+            }
+            return Err(error);
         }
-        sync_directory(parent(path))?;
         made.push(path.to_owned());
     }
     Ok(made)
+}
+
+fn make_directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        // Somebody else was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        result => result?,
+    }
+    sync_directory(parent(path))
 }
 
 /// The directory that is meant by an empty path is the current one.
@@ -261,6 +272,10 @@ mod tests {
         assert_eq!(make_directories(&path).unwrap(), [] as [PathBuf; 0]);
         fs::write(path.join("file"), "content").unwrap();
         assert!(make_directories(&path.join("file/below")).is_err());
+        // What cannot be made whole is not made at all.
+        let too_long = above.join("made/first").join("x".repeat(300));
+        assert!(make_directories(&too_long).is_err());
+        assert!(!above.join("made").exists());
         assert_eq!(parent(Path::new("here")), Path::new("."));
         assert!(is_directory(Path::new("")));
     }

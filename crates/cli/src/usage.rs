@@ -52,9 +52,15 @@ fn sentence(error: &clap::Error) -> String {
     let value = word(error, ContextKind::InvalidValue).unwrap_or_default();
     match error.kind() {
         ErrorKind::ValueValidation => {
-            let why =
-                error.source().map_or_else(|| format!("'{value}' is not possible"), ToString::to_string);
-            format!("{option}: {why}")
+            let why = error.source().map(ToString::to_string).unwrap_or_default();
+            match why.as_str() {
+                "" => format!("{option}: '{value}' is not possible"),
+                // What the standard library says of a number is not meant for people.
+                "invalid digit found in string" | "cannot parse integer from empty string" => {
+                    format!("{option}: '{value}' is not a whole number")
+                }
+                why => format!("{option}: {why}"),
+            }
         }
         ErrorKind::InvalidValue if value.is_empty() => format!("{option} needs a value"),
         ErrorKind::InvalidValue => {
@@ -83,10 +89,19 @@ fn sentence(error: &clap::Error) -> String {
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<_> =
                 words(error, ContextKind::InvalidArg).iter().map(|arg| name_of(arg)).collect();
-            format!("{} is missing", missing.join(", "))
+            missing_text(&missing)
         }
         ErrorKind::InvalidUtf8 => "an argument is not valid UTF-8".into(),
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").into(),
+    }
+}
+
+/// `CMD is missing`, `--force and --reason are missing`.
+fn missing_text(missing: &[String]) -> String {
+    match missing {
+        [] => "an argument is missing".to_owned(),
+        [one] => format!("{one} is missing"),
+        [most @ .., last] => format!("{} and {last} are missing", most.join(", ")),
     }
 }
 
@@ -130,6 +145,27 @@ fn words(error: &clap::Error, kind: ContextKind) -> Vec<String> {
 #[cfg(all(test, feature = "service"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_in_a_sentence() {
+        let said = |line: &[&str]| {
+            let words = ["conclave"].iter().chain(line);
+            sentence(&crate::args::command().try_get_matches_from(words).expect_err("it is wrong"))
+        };
+        for (line, better) in [
+            (&["release", "a"][..], "--force and --reason are missing"),
+            (&["release"], "--force, --reason and NAME are missing"),
+            (&["release", "a", "--force"], "--reason is missing"),
+            (&["lock"], "NAME and CMD are missing"),
+            (&["lock", "a", "-E", "x", "--", "true"], "--conflict-exit-code: 'x' is not a whole number"),
+            (
+                &["lock", "a", "--skip-if-held", "--try", "--", "true"],
+                "--skip-if-held and --try cannot be used together",
+            ),
+        ] {
+            assert_eq!(said(line), better);
+        }
+    }
 
     #[test]
     fn forgotten_dashes_are_put_where_the_command_begins() {

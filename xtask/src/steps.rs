@@ -16,7 +16,7 @@ pub struct Step {
 /// Checks all and writes nothing.
 pub const TEST: &[Step] = &[
     Step { name: "format", run: || cargo("fmt --all --check").run() },
-    Step { name: "lints", run: || cargo("clippy --locked --workspace --all-targets -- -D warnings").run() },
+    Step { name: "lints", run: lints },
     Step { name: "tests", run: all_tests },
     // The digests that the tests above found must come out of an optimised build too.
     Step {
@@ -89,6 +89,21 @@ pub const FIX: &[Step] = &[
 const UPDATE: &str = "CONCLAVE_UPDATE";
 /// Makes tests go to the end where they would stop early.
 const SOAKING: &str = "CONCLAVE_SOAK";
+
+/// Everything together, and each half of the binary by itself: what one of them lacks, the other one hides.
+fn lints() -> Result<(), String> {
+    cargo("clippy --locked --workspace --all-targets -- -D warnings").run()?;
+    for half in HALVES {
+        cargo(half).run()?;
+    }
+    Ok(())
+}
+
+/// The two features of the binary, alone.
+const HALVES: [&str; 2] = [
+    "clippy --locked --package conclave-cli --all-targets --no-default-features --features service -- -D warnings",
+    "clippy --locked --package conclave-cli --all-targets --no-default-features --features laboratory -- -D warnings",
+];
 
 fn all_tests() -> Result<(), String> {
     // The caller's shell may still have it set from an update; here a golden script that differs has to fail.

@@ -90,6 +90,7 @@ pub struct Plan<'a> {
 
 /// A command that runs, and everything it started.
 pub struct Group {
+    #[cfg_attr(not(feature = "service"), expect(dead_code, reason = "the laboratory ends with its keeper"))]
     keeper: Child,
     orders: Option<io::PipeWriter>,
     events: pipe::Receiver,
@@ -156,6 +157,7 @@ impl Group {
     }
 
     /// Ends whatever still runs, and returns when it is over.
+    #[cfg_attr(not(feature = "service"), expect(dead_code, reason = "the laboratory ends with its keeper"))]
     pub async fn close(mut self) {
         drop(self.orders.take());
         while self.next().await.is_ok() {}

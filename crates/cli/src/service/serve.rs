@@ -1,8 +1,9 @@
 //! `conclave serve`: a node of the replicated service.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use conclave_client::DEFAULT_ENDPOINT;
 use conclave_server::consensus::{self, Compaction, Timing};
@@ -10,6 +11,7 @@ use conclave_server::disk::{Disk, Files, StorageError};
 use conclave_server::repair::{self, RepairError};
 use conclave_server::server::{Options, Server, StartError, is_loopback};
 use conclave_server::{Monotonic, SystemWall, Tcp};
+use conclave_wire::{Connecting, Incoming, Listening, Transport};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -92,7 +94,7 @@ fn start_log(format: LogFormat) {
     let parsed = asked.as_deref().map(EnvFilter::try_new).transpose();
     let wrong = parsed.as_ref().err().map(ToString::to_string);
     let filter = parsed.ok().flatten().unwrap_or_else(|| EnvFilter::new(LOG_FILTER));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
@@ -102,8 +104,48 @@ fn start_log(format: LogFormat) {
     }
 }
 
+/// A node that listens already when it starts.
+struct Listener(Mutex<Option<(Incoming, String)>>);
+
+impl Listener {
+    async fn open(address: &str) -> Result<Self, Failure> {
+        let listening = Tcp.listen(address.to_owned()).await;
+        let failed = |source| StartError::Listen { address: address.to_owned(), source };
+        listening.map(|open| Self(Mutex::new(Some(open)))).map_err(|error| Failure::new(failed(error)))
+    }
+}
+
+impl Transport for Listener {
+    fn connect(&self, address: String) -> Connecting {
+        Tcp.connect(address)
+    }
+
+    fn listen(&self, _: String) -> Listening {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Box::pin(async move { open.ok_or_else(|| io::ErrorKind::AddrInUse.into()) })
+    }
+}
+
+/// Takes the data directory and the address. A directory is made only when everything else is as it must be: a start that
+/// fails leaves nothing behind.
+async fn take(plan: &Plan) -> Result<(Files, Listener), Failure> {
+    let existing = match plan.data.is_dir() {
+        true => Some(Files::open(&plan.data).map_err(Failure::new)?),
+        false if plan.repair => {
+            let place = plan.data.display();
+            return Err(Failure::new(format!("nothing to repair: there is no directory '{place}'"))
+                .hint("start the node without --repair"));
+        }
+        false => None,
+    };
+    let listener = Listener::open(&plan.listen).await?;
+    let files = existing.map_or_else(|| Files::open(&plan.data).map_err(Failure::new), Ok)?;
+    Ok((files, listener))
+}
+
 async fn serve(plan: Plan) -> Result<Verdict, Failure> {
-    let disk: Arc<dyn Disk> = Arc::new(Files::open(&plan.data).map_err(Failure::new)?);
+    let (files, listener) = take(&plan).await?;
+    let disk: Arc<dyn Disk> = Arc::new(files);
     if plan.repair {
         set_aside(&plan, &disk).await?;
     }
@@ -114,7 +156,7 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
         members: plan.members,
         listen: plan.listen,
         disk,
-        transport: Arc::new(Tcp),
+        transport: Arc::new(listener),
         timing: Timing::default(),
         compaction: plan.compaction,
         clock: Box::new(Monotonic::default()),
@@ -123,7 +165,7 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
     .await
     .map_err(|error| not_started(&error, nodes))?;
     tracing::info!(node, nodes, data, address = server.address(), "listening");
-    let failed = |error: std::io::Error| Failure::new(format!("signals cannot be heard: {error}"));
+    let failed = |error: io::Error| Failure::new(format!("signals cannot be heard: {error}"));
     let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminations = signal(SignalKind::terminate()).map_err(failed)?;
     let ready = async {
@@ -157,7 +199,7 @@ async fn set_aside(plan: &Plan, disk: &Arc<dyn Disk>) -> Result<(), Failure> {
     tracing::warn!(
         folder,
         why = repaired.why,
-        "set the damaged files aside; the rest comes from the other nodes"
+        "moved all files of this node aside, because some are damaged; everything is fetched from the other nodes"
     );
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -164,6 +165,11 @@ fn a_damaged_node_is_repaired_from_the_others() {
     until("it has caught up", || service.applied(damaged).is_some_and(|applied| applied >= due));
     let parts = || service.log(damaged).matches("this node takes part").count();
     until("it takes part once more", || parts() == 2);
+    let log = service.log(damaged);
+    let moved = log.lines().find(|line| line.contains("moved all files of this node aside"));
+    let moved = moved.unwrap_or_else(|| panic!("{log}"));
+    assert!(moved.contains(&format!("{name} is damaged at byte {sector} ")), "{moved}");
+    assert!(moved.contains("damaged-1") && !moved.contains("nothing was changed"), "{moved}");
     let aside = service.data(damaged).join("damaged-1");
     for (path, bytes) in before {
         let name = path.file_name().expect("it has a name");
@@ -240,6 +246,7 @@ fn the_directory_of_another_node_is_left_alone() {
     let mut beside = Command::new(BINARY);
     beside.args(["serve", "--listen", service.address(1), "--data"]).arg(elsewhere.path("beside"));
     ran(&mut beside).refused(&format!("cannot listen on {}", service.address(1)));
+    assert!(!elsewhere.path("beside").exists(), "a directory was left behind");
     service.still_serves();
     assert_eq!(service.stop(1).code(), Some(0));
 
@@ -254,6 +261,34 @@ fn the_directory_of_another_node_is_left_alone() {
     fs::write(no_directory.data(1), "a letter to somebody").expect("there is room");
     ran(&mut no_directory.serve(1)).refused("node-1");
     assert_eq!(fs::read(no_directory.data(1)).expect("it is there"), b"a letter to somebody");
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let service = Service::absent(1);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there are ports");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    // This one belongs to no machine.
+    for (line, why) in [
+        (format!("--listen {address}"), format!("cannot listen on {address}")),
+        ("--listen 192.0.2.1:7400 --insecure".to_owned(), "cannot listen on 192.0.2.1:7400".to_owned()),
+        (
+            format!("--listen {} --repair", service.address(1)),
+            "there is no directory 'above/data'".to_owned(),
+        ),
+        (
+            format!("--listen {} --id 2 --cluster 1=127.0.0.1:1", service.address(1)),
+            "node 2 is not in".to_owned(),
+        ),
+    ] {
+        service.conclave(&format!("serve --data above/data {line}")).refused(&why);
+        assert_eq!(files(service.home()), [] as [PathBuf; 0], "{line}");
+    }
+    // What was there before stays.
+    fs::create_dir(service.path("above")).expect("there is room");
+    service.conclave(&format!("serve --data above/data --listen {address}")).refused("cannot listen");
+    assert_eq!(files(service.home()), [service.path("above")]);
+    assert_eq!(files(&service.path("above")), [] as [PathBuf; 0]);
 }
 
 #[test]

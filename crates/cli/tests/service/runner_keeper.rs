@@ -8,9 +8,9 @@ use rustix::io::ioctl_fionread;
 use rustix::process::Signal;
 
 use crate::nodes::{Service, send};
-use crate::runs::{Running, is_alive};
-use crate::until;
+use crate::runs::{BINARY, Running, is_alive};
 use crate::wires::Wire;
+use crate::{cannot_run_without, until};
 
 /// Beats into a file of its own, and does not mind being told to end.
 const BEAT: &str = "trap '' TERM HUP INT; while :; do date +%s%N >> beats-$1; sleep 0.01; done";
@@ -183,6 +183,67 @@ fn a_command_whose_keeper_is_stopped_ends_in_time_as_well() {
     service.all_stopped_in_time(&KINDS);
 }
 
+/// Taken by force, the lock is lost while the session lives on: the end of the lease is not what the runner may wait for.
+#[test]
+fn a_lock_taken_by_force_ends_the_command_whose_keeper_is_stopped() {
+    let service = Service::one();
+    let script =
+        "trap '' TERM; setsid sleep 600 & echo $! > session; echo $$ > command; while :; do sleep 0.02; done";
+    let mut holder = service.begin("lock a --ttl 1h --grace 200ms", script);
+    let pids = ["session", "command"].map(|name| service.pid_in(name));
+    send(keeper_of(holder.pid()), Signal::STOP);
+    service.conclave("release a --force --reason maintenance").ends(0);
+    until("the runner ends", || holder.is_over());
+    assert!(!pids.into_iter().any(is_alive), "something runs on");
+    let ran = holder.end().ends(122);
+    for why in ["'a' is lost: ", "maintenance", "the process that kept the command did not end it"] {
+        assert!(ran.err.contains(why), "{}", ran.err);
+    }
+}
+
+/// A process of another user, which a runner without the right to kill it must leave alone.
+#[test]
+fn a_lock_whose_command_cannot_be_ended_is_not_given_back() {
+    let service = Service::one();
+    if !rustix::process::getuid().is_root() {
+        return cannot_run_without("right to become another user");
+    }
+    let mut command = std::process::Command::new("setpriv");
+    command
+        .args(["--bounding-set", "-kill", "--inh-caps", "-kill", BINARY])
+        .args(["lock", "a", "--ttl", "5m"]);
+    let becomes = "echo $$ > in; exec setpriv --reuid 65534 --clear-groups --inh-caps -all sleep 600";
+    command.args(["--", "/bin/sh", "-c", becomes]).current_dir(service.home()).stdin(Stdio::null());
+    command.env("CONCLAVE_ENDPOINTS", service.endpoints());
+    // What cannot be ended keeps a pipe open.
+    let holder = Running::with_errors_in(command, &service.path("errors"));
+    let sleeper = service.pid_in("in");
+    let _end = Ended(sleeper);
+    until("it is another user's", || {
+        let status = fs::read_to_string(format!("/proc/{sleeper}/status")).unwrap_or_default();
+        status.contains("Uid:\t65534\t65534") && status.contains("Name:\tsleep")
+    });
+    let token = service.show("a")["holders"][0]["token"].clone();
+    // `setpriv` has become the runner.
+    send(keeper_of(holder.pid()), Signal::KILL);
+    holder.end().ends(122);
+    let said = fs::read_to_string(service.path("errors")).unwrap_or_default();
+    assert!(said.contains("error: some processes of the command could not be ended"), "{said}");
+    assert!(is_alive(sleeper), "there was nothing to be kept");
+    // Until the lease ends, which takes minutes.
+    assert_eq!(service.show("a")["holders"][0]["token"], token, "it was given back");
+    service.shell("lock a --try", "exit 0").ends(120);
+}
+
+/// A process that is killed with its test.
+struct Ended(u32);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        send(self.0, Signal::KILL);
+    }
+}
+
 #[test]
 fn a_keeper_that_was_stopped_goes_by_the_newest_deadline() {
     let service = Service::one();
@@ -330,7 +391,7 @@ fn what_was_ignored_at_the_start_stays_ignored() {
     let script =
         "trap 'echo heard > heard' USR1; echo in > in; while [ ! -e enough ]; do sleep 0.02; done; exit 7";
     let mut command = std::process::Command::new("nohup");
-    command.arg(crate::runs::BINARY).args(["lock", "a", "--", "/bin/sh", "-c", script]);
+    command.arg(BINARY).args(["lock", "a", "--", "/bin/sh", "-c", script]);
     command.current_dir(service.home()).env("CONCLAVE_ENDPOINTS", service.endpoints()).stdin(Stdio::null());
     let waiter = Running::start(command);
     service.has_waiters("a", 1);

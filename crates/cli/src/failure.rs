@@ -1,6 +1,6 @@
 //! How a command ends.
 
-use core::fmt::Display;
+use core::fmt::{self, Display};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -58,6 +58,12 @@ impl Failure {
         if let Some(hint) = &self.hint {
             let _ = writeln!(err, "{} {hint}", "hint:".cyan());
         }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
     }
 }
 

@@ -4,6 +4,7 @@ pub mod args;
 mod config;
 mod duration;
 mod hold;
+mod limits;
 mod see;
 mod serve;
 mod status;

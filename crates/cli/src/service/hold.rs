@@ -1,6 +1,7 @@
 //! `conclave lock` and `conclave elect`: a command that runs while something is held.
 
 mod refusal;
+mod terms;
 
 use std::ffi::OsString;
 use std::io;
@@ -11,16 +12,16 @@ use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::args::{ElectArgs, HoldArgs, RunArgs};
+use super::args::{ElectArgs, HoldArgs, PatienceArgs, RunArgs};
+use super::limits::check_names;
 use super::voice::Voice;
 use super::{client, run_client};
 use crate::child::{self, Boot, Deadlines, Event, Group, KeeperDied, Mask, Plan, Signals};
 use crate::failure::{Failure, Verdict};
+use terms::{Terms, chance};
 
 /// How long giving something back may take.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long a leader that lost waits before it campaigns again.
-const PAUSE: Duration = Duration::from_millis(200);
 /// How long it may take to find a node before somebody who looks on is told.
 const LOOKING: Duration = Duration::from_secs(1);
 /// How long what the command started may outlive it before somebody who looks on is told.
@@ -67,22 +68,50 @@ impl Outcome {
             Self::NotStarted => 126,
         }
     }
+
+    /// The exit code, of one's own choosing where somebody else has it.
+    fn verdict(self, patience: &PatienceArgs) -> Verdict {
+        match (self, patience.conflict_exit_code) {
+            (Self::Busy | Self::TimedOut, Some(code)) => Verdict::Code(code),
+            (outcome, _) => Verdict::Code(outcome.code()),
+        }
+    }
+}
+
+/// An outcome, and for how long something was held before.
+struct Attempt {
+    outcome: Outcome,
+    held_for: Duration,
+}
+
+impl From<Outcome> for Attempt {
+    /// Nothing was held.
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, held_for: Duration::ZERO }
+    }
+}
+
+/// A request that waits for as long as was asked for.
+fn patient(request: Request, patience: &PatienceArgs) -> Request {
+    match patience.wait {
+        _ if patience.try_once => request.try_once(),
+        Some(wait) => request.wait(wait),
+        None => request,
+    }
 }
 
 /// Runs a command while holding a lock.
 pub fn lock(args: &HoldArgs) -> Result<Verdict, Failure> {
-    let mut request = Request::locks(&args.names).priority(args.run.priority);
+    check_names(&args.names)?;
+    let mut request = patient(Request::locks(&args.names).priority(args.run.priority), &args.patience);
     if args.shared {
         request = request.mode(Mode::Shared);
     }
     if let Some(limit) = args.permits {
         request = request.mode(Mode::Permits { count: 1, limit });
     }
-    if args.try_once || args.skip_if_held {
+    if args.skip_if_held {
         request = request.try_once();
-    }
-    if let Some(wait) = args.wait {
-        request = request.wait(wait);
     }
     if let Some(delay) = args.lock_delay {
         request = request.lock_delay(delay);
@@ -93,17 +122,16 @@ pub fn lock(args: &HoldArgs) -> Result<Verdict, Failure> {
             names: &args.names,
             args: &args.run,
             request,
-            wait: args.wait,
+            wait: args.patience.wait,
             is_election: false,
             skips_if_held: args.skip_if_held,
             voice: Voice::start(&args.run)?,
         };
-        let outcome = holding.once(&mut signals).await;
+        let attempt = holding.once(&mut signals).await;
         holding.voice.flush();
-        Ok(match (outcome?, args.conflict_exit_code) {
-            (Outcome::Busy, _) if args.skip_if_held => Verdict::Held,
-            (Outcome::Busy | Outcome::TimedOut, Some(code)) => Verdict::Code(code),
-            (outcome, _) => Verdict::Code(outcome.code()),
+        Ok(match attempt?.outcome {
+            Outcome::Busy if args.skip_if_held => Verdict::Held,
+            outcome => outcome.verdict(&args.patience),
         })
     })
 }
@@ -112,21 +140,21 @@ pub fn lock(args: &HoldArgs) -> Result<Verdict, Failure> {
 pub fn elect(args: &ElectArgs) -> Result<Verdict, Failure> {
     let owner = SessionOptions::default().owner;
     let value = args.value.clone().unwrap_or_else(|| format!("{}:{}", owner.host, owner.pid));
-    let request = Request::campaign(&args.name, value).priority(args.run.priority);
+    let request = patient(Request::campaign(&args.name, value).priority(args.run.priority), &args.patience);
     run_client(async {
         let mut signals = Signals::listen()?;
         let holding = Holding {
             names: std::slice::from_ref(&args.name),
             args: &args.run,
             request,
-            wait: None,
+            wait: args.patience.wait,
             is_election: true,
             skips_if_held: false,
             voice: Voice::start(&args.run)?,
         };
         let outcome = holding.lead(&mut signals, args.again).await;
         holding.voice.flush();
-        Ok(Verdict::Code(outcome?.code()))
+        Ok(outcome?.verdict(&args.patience))
     })
 }
 
@@ -144,53 +172,91 @@ struct Holding<'a> {
 impl Holding<'_> {
     /// Campaigns, perhaps again and again. A command that ends by itself was not deposed, whatever its exit code.
     async fn lead(&self, signals: &mut Signals, again: bool) -> Result<Outcome, Failure> {
+        let mut terms = Terms::default();
+        let mut pause = Duration::ZERO;
         loop {
-            let outcome = self.once(signals).await?;
-            if !(again && matches!(outcome, Outcome::Lost | Outcome::Unavailable)) {
-                return Ok(outcome);
+            if again {
+                let blocked = signals.blocked();
+                let ready = async {
+                    sleep(pause).await;
+                    self.until_healthy(blocked).await;
+                };
+                tokio::select! {
+                    () = ready => {}
+                    signal = self.interrupted(signals) => return Ok(Outcome::Signalled(signal)),
+                }
             }
-            self.voice.note("campaigning again");
-            tokio::select! {
-                () = sleep(PAUSE) => {}
-                signal = self.interrupted(signals) => return Ok(Outcome::Signalled(signal)),
+            let was_unanswered = self.voice.is_unanswered();
+            let attempt = self.once(signals).await?;
+            pause = match attempt.outcome {
+                Outcome::Lost if again => {
+                    let pause = terms.after_loss(attempt.held_for, self.args.ttl, chance());
+                    self.voice.note(format!("campaigning again in {:.1}s", pause.as_secs_f64()));
+                    pause
+                }
+                Outcome::Unavailable if again => {
+                    if !was_unanswered {
+                        self.voice.note("campaigning again as soon as the service answers");
+                    }
+                    Terms::unanswered(chance())
+                }
+                outcome => return Ok(outcome),
+            };
+        }
+    }
+
+    /// Returns when the probe succeeds: whoever would lose the leadership at once does not take it from others.
+    async fn until_healthy(&self, blocked: Mask) {
+        let Some(probe) = &self.args.probe else { return };
+        let mut is_told = false;
+        while !succeeds(probe, &no_term(), self.args.ttl, blocked).await {
+            if !is_told {
+                self.voice.note("the probe fails: not campaigning until it succeeds");
+                is_told = true;
             }
+            sleep(self.args.probe_every).await;
+        }
+        if is_told {
+            self.voice.note("the probe succeeds: campaigning");
         }
     }
 
     /// Acquires, runs the command, releases.
-    async fn once(&self, signals: &mut Signals) -> Result<Outcome, Failure> {
+    async fn once(&self, signals: &mut Signals) -> Result<Attempt, Failure> {
         let client = client(&self.args.endpoints)?;
         let opened = tokio::select! {
             opened = self.open(&client) => opened,
-            signal = self.interrupted(signals) => return Ok(Outcome::Signalled(signal)),
+            signal = self.interrupted(signals) => return Ok(Outcome::Signalled(signal).into()),
         };
         let session = match opened {
             Ok(session) => session,
-            Err(error) => return Ok(self.explain(&client, &error).await),
+            Err(error) => return Ok(self.explain(&client, &error).await.into()),
         };
-        let outcome = tokio::select! {
+        self.voice.answered();
+        let attempt = tokio::select! {
             acquired = self.acquire(&client, &session) => match acquired {
                 Ok(guard) => {
+                    let since = Instant::now();
                     let outcome = self.run(&session, &guard, signals).await;
                     if outcome == Outcome::StillRunning {
                         // To drop it would be to release it.
                         std::mem::forget(guard);
                     }
-                    outcome
+                    Attempt { outcome, held_for: since.elapsed() }
                 }
-                Err(error) => self.explain(&client, &error).await,
+                Err(error) => self.explain(&client, &error).await.into(),
             },
-            signal = self.interrupted(signals) => Outcome::Signalled(signal),
+            signal = self.interrupted(signals) => Outcome::Signalled(signal).into(),
         };
-        if outcome == Outcome::StillRunning {
+        if attempt.outcome == Outcome::StillRunning {
             // The lock must not be given to anybody before its lease is over.
             session.set_renewal(false);
             std::mem::forget(session);
-            return Ok(outcome);
+            return Ok(attempt);
         }
         // Whatever it held or waited for ends with it. What cannot be ended now ends when its time is over.
         let _ = timeout(FAREWELL, session.close()).await;
-        Ok(outcome)
+        Ok(attempt)
     }
 
     /// Waits for a signal that ends the wait for a lock.
@@ -217,7 +283,11 @@ impl Holding<'_> {
             () = sleep(LOOKING) => {}
         }
         let (places, limit) = (client.endpoints().join(", "), self.args.endpoints.connect_wait);
-        self.voice.remark(format!("looking for a node of the service at {places} (for up to {limit:?})"));
+        let looking = format!("looking for a node of the service at {places} (for up to {limit:?})");
+        match self.voice.is_unanswered() {
+            true => self.voice.detail(looking),
+            false => self.voice.remark(looking),
+        }
         opening.await
     }
 
@@ -239,7 +309,7 @@ impl Holding<'_> {
             tokio::select! {
                 biased;
                 acquired = &mut acquiring => return acquired,
-                holder = self.holder(client) => self.voice.remark(self.waiting(ahead, holder)),
+                obstacle = self.obstacle(client) => self.voice.remark(self.waiting(ahead, obstacle)),
             }
         }
         acquiring.await
@@ -273,7 +343,7 @@ impl Holding<'_> {
         };
         let outcome = tokio::select! {
             outcome = self.watch(session, guard, &mut group, signals) => outcome,
-            never = self.probe(session, blocked) => never,
+            never = self.probe(session, &variables, blocked) => never,
         };
         group.close().await;
         outcome
@@ -384,12 +454,12 @@ impl Holding<'_> {
     }
 
     /// Lets the session live only while the probe succeeds. Never returns.
-    async fn probe(&self, session: &Session, blocked: Mask) -> Outcome {
+    async fn probe(&self, session: &Session, variables: &[Variable], blocked: Mask) -> Outcome {
         let Some(probe) = &self.args.probe else { return std::future::pending().await };
         let mut was_healthy = true;
         loop {
             sleep(self.args.probe_every).await;
-            let is_healthy = succeeds(probe, self.args.ttl, blocked).await;
+            let is_healthy = succeeds(probe, variables, self.args.ttl, blocked).await;
             if is_healthy != was_healthy {
                 let news = if is_healthy { "succeeds again" } else { "fails: not renewed until it succeeds" };
                 self.voice.note(format!("the probe {news}"));
@@ -419,12 +489,20 @@ fn is_held_around(name: &str) -> bool {
     std::env::var(HELD).is_ok_and(|held| held.lines().any(|held| held == name))
 }
 
+/// An addition to the environment of a command.
+type Variable = (&'static str, String);
+
+/// What tells a probe that no term has begun. A command around this one may have set them.
+fn no_term() -> [Variable; 2] {
+    ["CONCLAVE_TERM", "CONCLAVE_TOKEN"].map(|name| (name, String::new()))
+}
+
 /// Runs a probe under a keeper of its own: what takes too long is killed, with everything it started.
-async fn succeeds(probe: &str, limit: Duration, blocked: Mask) -> bool {
+async fn succeeds(probe: &str, variables: &[Variable], limit: Duration, blocked: Mask) -> bool {
     let end = Boot::now().after(limit);
     let group = Group::start(&Plan {
         command: &["/bin/sh", "-c", probe].map(OsString::from),
-        variables: &[],
+        variables,
         blocked,
         deadlines: Deadlines { tell_at: end, kill_at: end },
         releases_on_exit: false,

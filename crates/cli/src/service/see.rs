@@ -89,7 +89,7 @@ fn news_text(news: &v1::WatchResponse, is_json: bool) -> String {
 
 fn line(summary: &v1::Summary) -> String {
     let held = match &summary.first {
-        None => "free".to_owned(),
+        None => summary.delayed_for_ms.map_or_else(|| "free".to_owned(), delay_text),
         Some(first) if summary.holders > 1 => {
             format!("held by {} and {} more", who(first), summary.holders - 1)
         }
@@ -111,13 +111,23 @@ fn table(names: &[v1::Summary]) -> Table {
         table.row([
             summary.name.clone(),
             kind(summary).to_owned(),
-            first.map_or_else(|| "-".to_owned(), |first| who(first) + &more),
+            first.map_or_else(|| nobody(summary), |first| who(first) + &more),
             first.map_or_else(|| "-".to_owned(), |first| first.token.to_string()),
             first.map_or_else(|| "-".to_owned(), |first| age(first.held_for_ms)),
             summary.waiters.to_string(),
         ]);
     }
     table
+}
+
+/// What stands where a holder would.
+fn nobody(summary: &v1::Summary) -> String {
+    summary.delayed_for_ms.map_or_else(|| "-".to_owned(), |ms| format!("nobody: {}", delay_text(ms)))
+}
+
+/// Why nobody is granted what nobody holds.
+pub(super) fn delay_text(ms: u64) -> String {
+    format!("in its lock delay for another {} (its last holder was lost)", age(ms))
 }
 
 fn kind(summary: &v1::Summary) -> &'static str {
@@ -204,11 +214,13 @@ fn shown_text(shown: &v1::ShowResponse, width: Option<usize>) -> String {
     if let Some(value) = &shown.value {
         lines.push(format!("  value    {}", String::from_utf8_lossy(value).escape_debug()));
     }
-    if let Some(delay) = shown.delayed_for_ms {
-        lines.push(format!("  nobody gets it for another {}: its holder was lost", age(delay)));
-    }
-    if summary.holders == 0 {
-        lines.push("  held by nobody".to_owned());
+    match shown.delayed_for_ms {
+        Some(delay) if summary.holders == 0 => {
+            lines.push(format!("  held by nobody: {}", delay_text(delay)));
+        }
+        Some(delay) => lines.push(format!("  {}", delay_text(delay))),
+        None if summary.holders == 0 => lines.push("  held by nobody".to_owned()),
+        None => {}
     }
     lines.extend(shown.holders.iter().map(holder_text));
     let more = summary.holders as usize - shown.holders.len().min(summary.holders as usize);
@@ -276,14 +288,20 @@ pub fn why(args: &WhyArgs) -> Result<Verdict, Failure> {
             Ok(session) if is_session => Of::Session(session),
             _ => Of::Name(args.of.clone()),
         };
-        let found = match client.why(of).await {
+        let asked = async {
+            let found = client.why(of.clone()).await?;
+            let delay = delay_behind(&client, &of, &found.chain).await?;
+            Ok((found, delay))
+        };
+        let (found, delay) = match asked.await {
             Ok(found) => found,
             Err(error) => return failed(&client, &error).await,
         };
+        let is_explained = !found.chain.is_empty() || delay.is_some();
         let steps = || found.chain.iter().zip(&found.obstacles);
         if args.json {
             output::show_json(&steps().map(wait_json).collect::<Vec<_>>())?;
-        } else if found.chain.is_empty() {
+        } else if !is_explained {
             let of = one_line(&args.of);
             let text = match is_session {
                 true => format!("session '{of}' waits for nothing\n"),
@@ -292,10 +310,34 @@ pub fn why(args: &WhyArgs) -> Result<Verdict, Failure> {
             output::show(&text)?;
         } else {
             let width = output::terminal_width();
-            output::show(&steps().map(|step| wrap(&step_text(step), INDENT, width)).collect::<String>())?;
+            let lines = steps().map(step_text).chain(delay);
+            output::show(&lines.map(|line| wrap(&line, INDENT, width)).collect::<String>())?;
         }
-        Ok(Verdict::of(!found.chain.is_empty()))
+        Ok(Verdict::of(is_explained))
     })
+}
+
+/// The lock delay at the end of a chain, or of one that nobody is in: then nobody is in the way, and yet nobody is served.
+async fn delay_behind(client: &Client, of: &Of, chain: &[v1::Wait]) -> Result<Option<String>, Error> {
+    let waiter = match (chain.last(), of) {
+        (Some(last), _) if last.holds => return Ok(None),
+        (Some(last), _) => Of::Session(last.behind),
+        (None, of) => of.clone(),
+    };
+    let names: Vec<String> = match waiter {
+        Of::Name(name) => vec![name],
+        Of::Session(session) => {
+            let shown = client.show_session(session).await?.unwrap_or_default();
+            shown.waiting.into_iter().flat_map(|waiting| waiting.names).collect()
+        }
+    };
+    for name in names {
+        let summary = client.show_first(&name, 1).await?.and_then(|shown| shown.summary).unwrap_or_default();
+        if let Some(ms) = summary.delayed_for_ms.filter(|_| summary.waiters > 0) {
+            return Ok(Some(format!("'{}' is {}", one_line(&name), delay_text(ms))));
+        }
+    }
+    Ok(None)
 }
 
 fn step_text((wait, obstacle): (&v1::Wait, &v1::Obstacle)) -> String {
@@ -397,6 +439,7 @@ fn summary_json(summary: &v1::Summary) -> Value {
         "waiters": summary.waiters,
         "first": summary.first.as_ref().map(holder_json),
         "newest_token": summary.newest,
+        "delayed_for_ms": summary.delayed_for_ms,
     })
 }
 

@@ -1,6 +1,7 @@
 //! What the runner says on standard error, from a thread of its own: a pipe that nobody reads holds up the thread, and
 //! neither renewals nor the end of the command.
 
+use std::cell::RefCell;
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
@@ -27,6 +28,7 @@ pub struct Voice {
     is_quiet: bool,
     is_verbose: bool,
     is_terminal: bool,
+    outage: Outage,
 }
 
 impl Voice {
@@ -38,7 +40,8 @@ impl Voice {
             .spawn(move || print(&printed))
             .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
         let is_terminal = std::io::stderr().is_terminal();
-        Ok(Self { lines, is_quiet: args.quiet, is_verbose: args.verbose, is_terminal })
+        let (is_quiet, is_verbose) = (args.quiet, args.verbose);
+        Ok(Self { lines, is_quiet, is_verbose, is_terminal, outage: Outage::default() })
     }
 
     fn say(&self, line: Line) {
@@ -49,6 +52,26 @@ impl Voice {
     /// What ended the command, or kept it from being run.
     pub fn error(&self, failure: Failure) {
         self.say(Line::Error(failure));
+    }
+
+    /// Why the service does not answer: said once, and again when the reason changes.
+    pub fn unanswered(&self, failure: Failure) {
+        match self.outage.is_news(&failure) {
+            true => self.error(failure),
+            false => self.detail(format!("still: {failure}")),
+        }
+    }
+
+    /// The service answers; somebody who was told otherwise wants to know.
+    pub fn answered(&self) {
+        if self.outage.ends() {
+            self.note("the service answers again");
+        }
+    }
+
+    /// Whether it was told that the service does not answer.
+    pub fn is_unanswered(&self) -> bool {
+        self.outage.0.borrow().is_some()
     }
 
     /// What everybody should know who did not ask for silence.
@@ -87,6 +110,22 @@ impl Voice {
     }
 }
 
+/// Why the service does not answer, as it was told last.
+#[derive(Default)]
+struct Outage(RefCell<Option<Failure>>);
+
+impl Outage {
+    /// Takes note of a reason, and says whether it is another one than before.
+    fn is_news(&self, failure: &Failure) -> bool {
+        self.0.replace(Some(failure.clone())).as_ref() != Some(failure)
+    }
+
+    /// Whether there was one until now.
+    fn ends(&self) -> bool {
+        self.0.take().is_some()
+    }
+}
+
 fn print(lines: &Receiver<Line>) {
     for line in lines {
         match line {
@@ -94,5 +133,23 @@ fn print(lines: &Receiver<Line>) {
             Line::Error(failure) => failure.print(),
             Line::Printed(done) => drop(done.send(())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_once_and_again_when_it_changes() {
+        let (refused, silent) = (Failure::new("connection refused"), Failure::new("it does not answer"));
+        let outage = Outage::default();
+        assert!(!outage.ends());
+        assert!(outage.is_news(&refused));
+        assert!(!outage.is_news(&refused));
+        assert!(outage.is_news(&silent), "another reason");
+        assert!(!outage.is_news(&silent));
+        assert!(outage.ends() && !outage.ends());
+        assert!(outage.is_news(&silent), "another outage");
     }
 }

@@ -54,6 +54,54 @@ fn a_leader_whose_probe_fails_does_not_go_on() {
 }
 
 #[test]
+fn whoever_is_not_well_does_not_campaign() {
+    let service = Service::one();
+    let mut command = service.client(&["elect", "a", "--again", "--probe-every", "50ms", "--probe"]);
+    // A term of somebody around it is none of its own.
+    command.env("CONCLAVE_TERM", "7");
+    let probe = r#"test -z "$CONCLAVE_TERM" || echo "$CONCLAVE_TERM" > probed; test -e healthy"#;
+    command.args([probe, "--", "/bin/sh", "-c", "echo $CONCLAVE_TERM > in; exec sleep 60"]);
+    let leader = Running::with_errors_in(command, &service.path("errors"));
+    assert_eq!(service.written("errors"), "note: the probe fails: not campaigning until it succeeds\n");
+    assert!(service.show("a").is_null(), "it campaigns");
+    std::fs::write(service.path("healthy"), "").expect("there is room");
+    let term = service.written("in");
+    let said = service.printed("errors");
+    assert_eq!(said[1..], ["note: the probe succeeds: campaigning"], "it is told once each");
+    // From now on it is about the command.
+    assert_eq!(service.written("probed"), term);
+    leader.let_go();
+}
+
+#[test]
+fn a_candidate_says_once_that_nobody_answers_and_once_that_somebody_does() {
+    let mut service = Service::absent(1);
+    let candidate = |name: &str, options: &[&str]| {
+        let mut command = service.client(&["elect", name, "--again", "--connect-wait", "100ms"]);
+        command.args(options).args(["--", "/bin/sh", "-c", &format!("echo in > {name}-in; exec sleep 60")]);
+        Running::with_errors_in(command, &service.path(name))
+    };
+    let candidates = [candidate("plain", &[]), candidate("verbose", &["-v"])];
+    let count = |name: &str, beginning: &str| {
+        service.printed(name).iter().filter(|line| line.starts_with(beginning)).count()
+    };
+    until("it has tried again and again", || count("verbose", "note: still: no node answers at ") >= 2);
+    until("the other one has told it, too", || count("plain", "note: campaigning again as soon as ") == 1);
+    service.run(1);
+    let count = |name: &str, beginning: &str| {
+        service.printed(name).iter().filter(|line| line.starts_with(beginning)).count()
+    };
+    for name in ["plain", "verbose"] {
+        service.written(&format!("{name}-in"));
+        assert_eq!(count(name, "error: no node answers at "), 1, "{:?}", service.printed(name));
+        assert_eq!(count(name, "note: campaigning again as soon as the service answers"), 1);
+        assert_eq!(count(name, "note: the service answers again"), 1, "{:?}", service.printed(name));
+    }
+    assert_eq!(count("plain", "note: still: "), 0, "{:?}", service.printed("plain"));
+    candidates.into_iter().for_each(Running::let_go);
+}
+
+#[test]
 fn observers_see_leaders_and_vacancies() {
     let service = Service::one();
     let told = Running::into_file(service.client(&["observe", "a"]), &service.path("told"));

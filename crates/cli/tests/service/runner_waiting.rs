@@ -6,7 +6,7 @@ use conclave_client::v1::failed::Code;
 use conclave_client::{Client, Request, SessionOptions};
 
 use crate::nodes::Service;
-use crate::runs::Running;
+use crate::runs::{Running, ran};
 use crate::until;
 
 #[test]
@@ -33,24 +33,79 @@ fn who_does_not_get_it_is_told_how() {
 }
 
 #[test]
-fn what_the_service_refuses_is_not_run() {
-    let service = Service::one();
+fn what_can_never_be_granted_is_wrong_usage() {
+    // Nobody is asked.
+    let service = Service::absent(1);
+    let (long, label) = ("x".repeat(600), "x".repeat(257));
     for (line, why) in [
-        ("lock a --ttl 100ms", "500 ms at least"),
-        ("lock a --ttl 2880min", "86400000 ms at most"),
-        ("lock a a", "'a' is asked for twice"),
-        ("lock a --lock-delay 120min", "a lock delay is 3600000 ms at most"),
+        ("lock a --ttl 100ms", "--ttl: 100ms is too short: a TTL is 500ms at least"),
+        ("lock a --ttl 2880min", "--ttl: 2880min is too long: a TTL is 24h at most"),
+        ("elect a --ttl 100ms", "--ttl: 100ms is too short"),
+        ("lock a b a", "'a' is given twice"),
+        ("lock a --lock-delay 120min", "--lock-delay: 120min is too long: a lock delay is 1h at most"),
+        (&format!("lock {long}"), "NAME: this is 600 bytes long, and 512 at most are possible"),
+        (&format!("lock a --label {label}"), "--label: this is 257 bytes long"),
     ] {
-        service.shell(line, "touch never").explains(124, why);
+        service.shell(line, "touch never").refused(why);
     }
-    let long = "x".repeat(600);
-    service.shell(&format!("lock {long}"), "touch never").ends(124);
-    for name in ["", "bell\u{7}", "two\nlines"] {
-        let ran = crate::runs::ran(&mut service.client(&["lock", name, "--", "touch", "never"])).ends(124);
-        assert!(!ran.err.contains('\u{7}'), "{:?}", ran.err);
-        assert_eq!(ran.err.lines().count(), 1, "{:?}", ran.err);
+    for command in ["lock", "elect"] {
+        for name in ["", "bell\u{7}", "two\nlines"] {
+            let ran = ran(&mut service.client(&[command, name, "--", "touch", "never"]));
+            assert!(!ran.err.contains('\u{7}'), "{:?}", ran.err);
+            ran.refused("NAME: a name must not ");
+        }
+    }
+    for command in ["show", "why", "observe"] {
+        ran(&mut service.client(&[command, ""])).refused("a name must not be empty");
     }
     assert!(!service.path("never").exists());
+}
+
+#[test]
+fn a_lock_in_its_delay_says_so() {
+    let service = Service::one();
+    // Killed without a warning, it is lost when its lease ends.
+    drop(service.hold("lock a --ttl 1s --grace 100ms --lock-delay 50min", "in"));
+    until("its holder is lost", || service.show("a")["delayed_for_ms"].is_u64());
+    let delay = "in its lock delay for another 49m";
+    service.shell("lock a --try", "touch never").explains(120, &format!("error: 'a' is {delay}"));
+    let late = format!("error: 'a' was not granted within 50ms: {delay}");
+    service.shell("lock a --wait 50ms", "touch never").explains(121, &late);
+    let both = service.shell("lock free a --try", "touch never").ends(120);
+    assert!(both.err.starts_with(&format!("error: 'a' is {delay}")), "{}", both.err);
+
+    let command = service.client(&["lock", "a", "-v", "--", "touch", "never"]);
+    let waiter = Running::with_errors_in(command, &service.path("told"));
+    let told = service.written("told");
+    assert!(told.starts_with(&format!("note: waiting for 'a': {delay}")), "{told}");
+    assert!(told.ends_with("(its last holder was lost); first in the queue\n"), "{told}");
+    let session = service.show("a")["queue"][0]["session"].as_str().expect("16 digits").to_owned();
+    for line in ["ls", "show a", "why a", &format!("why {session}")] {
+        let out = service.conclave(line).ends(0).out;
+        assert!(out.contains(delay), "{line}: {out}");
+    }
+    let listed = service.conclave("ls --json").ends(0).json().remove(0);
+    assert!(listed["delayed_for_ms"].as_u64().is_some_and(|ms| ms > 2_900_000), "{listed}");
+    waiter.let_go();
+    assert!(!service.path("never").exists());
+}
+
+#[test]
+fn a_candidate_may_be_impatient_too() {
+    let service = Service::one();
+    let leader = service.hold("elect a", "in");
+    service.shell("elect a --try", "touch never").explains(120, "error: 'a' is held by ");
+    let late = "error: 'a' was not granted within 50ms: held by ";
+    service.shell("elect a --wait 50ms", "touch never").explains(121, late);
+    for line in ["elect a --try -E 9", "elect a --wait 50ms -E 9", "elect a --again --try -E 9"] {
+        service.shell(line, "touch never").ends(9);
+    }
+    for line in ["elect b --try", "elect b --wait 50ms"] {
+        service.shell(line, "exit 3").ends(3);
+    }
+    service.conclave("elect a --try --wait 5s -- true").refused("--try and --wait cannot be used together");
+    assert!(!service.path("never").exists());
+    leader.let_go();
 }
 
 #[test]

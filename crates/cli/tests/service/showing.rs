@@ -54,6 +54,36 @@ fn names_and_their_holders_are_shown() {
     assert!(service.conclave("show db/a").ends(0).out.contains("held by nobody"));
 }
 
+/// What scripts go by.
+#[test]
+fn exit_codes_say_what_was_found() {
+    let service = Service::one();
+    service.shell("lock used", "exit 0").ends(0);
+    for (line, code) in [
+        ("ls", 0),
+        ("ls nothing/begins/so", 0),
+        ("show used", 0),
+        ("show never-used", 1),
+        ("why used", 1),
+        ("status", 0),
+        ("status --json", 0),
+        ("status --endpoints 127.0.0.1:1 --connect-wait 100ms", 1),
+        ("ls --nonsense", 2),
+        ("show", 2),
+        ("observe", 2),
+        ("status more", 2),
+        ("status --endpoints nowhere", 2),
+    ] {
+        let ran = service.conclave(line);
+        assert_eq!(ran.code, code, "{line}: {ran:?}");
+    }
+    let nobody = Service::absent(1);
+    for (line, code) in [("ls", 123), ("show a", 123), ("observe a", 123), ("status", 1)] {
+        let ran = nobody.conclave(&format!("{line} --connect-wait 100ms"));
+        assert_eq!(ran.code, code, "{line}: {ran:?}");
+    }
+}
+
 #[test]
 fn changes_are_shown_as_they_happen() {
     let service = Service::one();

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use conclave_client::v1::Holder;
+use conclave_client::v1::ShowResponse;
 use conclave_client::v1::failed::Code;
 use conclave_client::{Client, Error};
 use tokio::time::timeout;
 
 use super::{Holding, Outcome, is_held_around};
 use crate::failure::Failure;
-use crate::service::see::{age, who};
+use crate::service::see::{age, delay_text, who};
 use crate::service::unanswered;
 
 /// How long to ask around for a better sentence.
@@ -21,13 +21,14 @@ impl Holding<'_> {
         self.names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Who has what is waited for, if it can be found out now.
-    pub async fn holder(&self, client: &Client) -> Option<String> {
+    /// What keeps from having what is waited for, if it can be found out now: who has it, or its lock delay.
+    pub async fn obstacle(&self, client: &Client) -> Option<String> {
         let find = async {
             for name in self.names {
-                let shown = client.show(name).await.ok()??;
-                if let Some(first) = shown.holders.first() {
-                    return Some(self.held(name, first, shown.holders.len() - 1));
+                let shown = client.show_first(name, 1).await.ok()?;
+                if let Some(text) = shown.as_ref().and_then(obstacle_text) {
+                    let is_one = self.names.len() == 1;
+                    return Some(if is_one { text } else { format!("'{name}' is {text}") });
                 }
             }
             None
@@ -35,21 +36,15 @@ impl Holding<'_> {
         timeout(ASKING, find).await.ok()?
     }
 
-    fn held(&self, name: &str, first: &Holder, others: usize) -> String {
-        let which = if self.names.len() > 1 { format!("'{name}' is ") } else { String::new() };
-        let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-        format!("{which}held by {}{more} for {}", who(first), age(first.held_for_ms))
-    }
-
     /// The line for whoever waits behind so many others.
-    pub fn waiting(&self, ahead: u32, holder: Option<String>) -> String {
-        let holder = holder.map_or_else(String::new, |holder| format!(": {holder}"));
+    pub fn waiting(&self, ahead: u32, obstacle: Option<String>) -> String {
+        let obstacle = obstacle.map_or_else(String::new, |obstacle| format!(": {obstacle}"));
         let before = match ahead {
             0 => "first in the queue".to_owned(),
             1 => "1 before it in the queue".to_owned(),
             ahead => format!("{ahead} before it in the queue"),
         };
-        format!("waiting for {}{holder}; {before}", self.quoted())
+        format!("waiting for {}{obstacle}; {before}", self.quoted())
     }
 
     /// Says why the command is not run.
@@ -64,13 +59,14 @@ impl Holding<'_> {
                 }
             },
             Error::Unavailable(_) => {
-                self.voice.error(unanswered(client, error).await);
+                self.voice.unanswered(unanswered(client, error).await);
                 Outcome::Unavailable
             }
             // Nothing has run yet: to lose the session is to be without the service, and nothing worse.
             Error::SessionOver(why) => {
                 let names = self.quoted();
-                self.voice.error(Failure::new(format!("the session ended while waiting for {names}: {why}")));
+                let sentence = format!("the session ended while waiting for {names}: {why}");
+                self.voice.unanswered(Failure::new(sentence));
                 Outcome::Unavailable
             }
             Error::Endpoint(_) | Error::Protocol(_) => {
@@ -81,9 +77,9 @@ impl Holding<'_> {
     }
 
     async fn explain_busy(&self, client: &Client, text: &str) -> Outcome {
-        let sentence = match self.holder(client).await {
-            Some(holder) if self.names.len() == 1 => format!("{} is {holder}", self.quoted()),
-            Some(holder) => holder,
+        let sentence = match self.obstacle(client).await {
+            Some(obstacle) if self.names.len() == 1 => format!("{} is {obstacle}", self.quoted()),
+            Some(obstacle) => obstacle,
             None => text.to_owned(),
         };
         if self.skips_if_held {
@@ -96,8 +92,9 @@ impl Holding<'_> {
 
     async fn explain_late(&self, client: &Client) -> Outcome {
         let limit = self.wait.map_or_else(String::new, |wait| format!(" within {wait:?}"));
-        let holder = self.holder(client).await.map_or_else(String::new, |holder| format!(": {holder}"));
-        let sentence = format!("{} was not granted{limit}{holder}", self.quoted());
+        let obstacle =
+            self.obstacle(client).await.map_or_else(String::new, |obstacle| format!(": {obstacle}"));
+        let sentence = format!("{} was not granted{limit}{obstacle}", self.quoted());
         self.voice.error(self.with_hint(Failure::new(sentence)));
         Outcome::TimedOut
     }
@@ -107,5 +104,38 @@ impl Holding<'_> {
             Some(name) => failure.hint(format!("a 'conclave lock' around this one holds '{name}'")),
             None => failure,
         }
+    }
+}
+
+/// Who has a name, or why nobody is granted it although nobody has it.
+fn obstacle_text(shown: &ShowResponse) -> Option<String> {
+    let summary = shown.summary.as_ref()?;
+    let Some(first) = &summary.first else { return summary.delayed_for_ms.map(delay_text) };
+    let more = if summary.holders > 1 { format!(" and {} more", summary.holders - 1) } else { String::new() };
+    Some(format!("held by {}{more} for {}", who(first), age(first.held_for_ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_client::v1::{Holder, Owner, Summary};
+
+    use super::*;
+
+    fn obstacle(summary: Summary) -> Option<String> {
+        obstacle_text(&ShowResponse { summary: Some(summary), ..ShowResponse::default() })
+    }
+
+    #[test]
+    fn a_lock_that_nobody_holds_may_still_be_closed() {
+        assert_eq!(obstacle(Summary::default()), None);
+        let delayed = Summary { delayed_for_ms: Some(4_200), ..Summary::default() };
+        assert_eq!(
+            obstacle(delayed).as_deref(),
+            Some("in its lock delay for another 4.2s (its last holder was lost)")
+        );
+        let owner = Some(Owner { label: "nightly".to_owned(), ..Owner::default() });
+        let first = Some(Holder { owner, held_for_ms: 61_000, ..Holder::default() });
+        let held = Summary { holders: 3, first, ..Summary::default() };
+        assert_eq!(obstacle(held).as_deref(), Some("held by nightly and 2 more for 1m01s"));
     }
 }

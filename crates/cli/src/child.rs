@@ -90,7 +90,6 @@ pub struct Plan<'a> {
 
 /// A command that runs, and everything it started.
 pub struct Group {
-    #[cfg_attr(not(feature = "service"), expect(dead_code, reason = "the laboratory ends with its keeper"))]
     keeper: Child,
     orders: Option<io::PipeWriter>,
     events: pipe::Receiver,

@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(refusal(Some("2")), None);
         let sentence = |said: &str| {
             Some(format!(
-                "this node has format 2, and the one that asks has format {said}: run the same version of conclave on all nodes"
+                "this node has format {FORMAT}, and the one that asks has format {said}: run the same version of conclave on all nodes"
             ))
         };
         assert_eq!(refusal(None), sentence("1"));

@@ -21,9 +21,18 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// One run of a client: a random number that it chooses when it starts. Requests are numbered within a life.
+/// One run of a client that uses a session. Requests are numbered within a life. A run that takes the session over from
+/// another has a greater number than that one; the rest of the number is random, so that no two runs have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Life(pub u64);
+
+impl Life {
+    /// The part of the number that grows: how many runs took the session over, one from the other.
+    #[must_use]
+    pub fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
 
 /// A request's number within its session and life, from 1. A client sends a request again under the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -111,8 +120,8 @@ pub struct Command {
 /// What a session asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
-    /// Begin the session, or take it up again: the reply tells what it holds. A life other than the session's takes
-    /// the session over, with what it holds and without what it waits for.
+    /// Begin the session, or take it up again: the reply tells what it holds. A life greater than the session's takes
+    /// the session over, with what it holds and without what it waits for; a lesser one is refused.
     Open {
         /// How long it lives without a word from its client.
         ttl_ms: u32,

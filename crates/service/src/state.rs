@@ -41,7 +41,8 @@
 //!
 //! A session remembers the last reply to each request until its client acknowledges it, and knows which requests wait. A
 //! request that arrives again is answered from there. When another run of the client opens the session, it keeps what is
-//! held but forgets requests and replies: the new run numbers its own, and could not make sense of the old ones.
+//! held but forgets requests and replies: the new run numbers its own, and could not make sense of the old ones. A later
+//! run has a greater number, so that whatever comes from one before the present is known to be old.
 //!
 //! Most replies are acknowledged together: the client has a reply to everything below a number. A request that had to wait
 //! gets its last reply at any time later, so that reply is acknowledged by its own number. Otherwise one long wait would
@@ -55,7 +56,8 @@
 //! - A late copy of an `Open` can bring back a session that was closed. It holds nothing and expires.
 //! - A re-entrant request is one that a single grant of its strand covers entirely. Where only a part is held, the request
 //!   is like any other, and what its own strand holds is in its way.
-//! - When a grant of a depth above one is strengthened, all who use it must go over to the new token.
+//! - When a grant is strengthened, all who use it must go over to the new token. The former one is good for releases only,
+//!   and only until the next time: a release that was sent before the answer gives back what it meant.
 //! - A strand is taken to need what it asked for *after* a grant before it releases that grant. What it asked for before
 //!   does not count, so that one may ask for many things at a time; if it needs them all, it should ask for them together.
 //! - A lock delay is a matter of the name: the one that came with the last grant counts. A release by force begins none.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{Millis, Mode, Name, Owner, RequestId, SessionId, Token};
+use crate::command::{Life, Millis, Mode, Name, Owner, RequestId, SessionId, Token};
 use crate::reply::Wait;
 
 /// A place in the queue of a name: whoever reads a long queue in pieces goes on behind it.
@@ -127,6 +127,8 @@ pub struct SessionView {
     pub session: SessionId,
     /// Whose.
     pub owner: Owner,
+    /// Which run of its client uses it.
+    pub life: Life,
     /// Its time to live.
     pub ttl_ms: u32,
     /// How much of that is left.

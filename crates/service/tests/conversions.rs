@@ -29,7 +29,7 @@ fn a_stronger_mode_takes_a_new_token_on_all_names_of_the_grant() {
         s1 lock y again     | s1#3 granted 1 x2
         s1 convert 1 x      | s1#4 granted 2 x2
         s2 lock x try       | s2#2 failed: 'x' is held by h1 (session s1)
-        s1 release 1        | s1#5 failed: nothing is held under token 1
+        s2 release 1        | s2#3 failed: nothing is held under token 1
         ",
     );
     for held in ["x", "y"] {
@@ -38,6 +38,38 @@ fn a_stronger_mode_takes_a_new_token_on_all_names_of_the_grant() {
     }
     let history = desk.state.name(&name("y")).expect("it is held").history;
     assert_eq!((&*history[0].how, history[0].token), ("converted", Token(1)));
+}
+
+#[test]
+fn a_release_that_crosses_a_conversion_gives_back_what_it_meant() {
+    let desk = play(
+        "
+        s1 open & s2 open   | s1#1 opened; s2#1 opened
+        s1 lock x:shared    | s1#2 granted 1
+        s1 lock x:shared again | s1#3 granted 1 x2
+        s1 convert 1 x      | s1#4 granted 2 x2
+        // It was sent before the reply to the conversion was heard.
+        s1 release 1        | s1#5 done
+        s1#5 release 1      | s1#5 done
+        s2 lock x try       | s2#2 failed: 'x' is held by h1 (session s1)
+        // For everything else the former token is old.
+        s1 convert 1 x:shared  | s1#6 failed: nothing is held under token 1
+        s1 release 2        | s1#7 done
+        s1 release 1        | s1#8 failed: nothing is held under token 1
+        s2 lock x try       | s2#3 granted 3
+        s2 release 3        | s2#4 done
+        // A conversion that waited, and one more after it: only the last token before the present one counts.
+        s1 lock x:1/9       | s1#9 granted 4
+        s1 lock x:1/9 again | s1#10 granted 4 x2
+        s1 convert 4 x:2/9  | s1#11 granted 5 x2
+        s1 convert 5 x:3/9  | s1#12 granted 6 x2
+        s1 release 4        | s1#13 failed: nothing is held under token 4
+        s1 release 5        | s1#14 done
+        s1 release 5        | s1#15 done
+        s1 release 5        | s1#16 failed: nothing is held under token 5
+        ",
+    );
+    assert_eq!(desk.state.name(&name("x")).expect("it is remembered").summary.holders, 0);
 }
 
 #[test]

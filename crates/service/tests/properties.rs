@@ -2,7 +2,7 @@
 
 mod model;
 
-use conclave_service::{Act, Batch, Command, Fault, Message, Outcome, State};
+use conclave_service::{Act, Batch, Command, Fault, Message, Notice, Outcome, State};
 use model::walk::{Round, Walk, rounds};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
@@ -55,6 +55,10 @@ fn told_once(out: &Outcome, batch: &Batch) -> Vec<Message> {
                 let copies =
                     batch.commands.iter().filter(|command| (command.session, command.request) == key).count();
                 copies > 1
+            }
+            // It comes with a repeated reply, and as often.
+            conclave_service::Told::Notice(Notice::Lost { why, .. }) => {
+                &**why == "released before this reply was heard"
             }
             conclave_service::Told::Notice(_) => false,
         };

@@ -173,9 +173,10 @@ fn replies_that_are_never_acknowledged_have_a_limit() {
         s1#1005 release 1      | s1#1005 done
         s1#1006 open reopens   | s1#1006 resumed
         s1#1007 lock x         | s1#1007 failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies
-        // A refusal for this reason is not remembered, and so can be tried again.
-        s1#1007 lock x ack=900 | s1#1007 granted 2
-        s1#1008 close          | s1#1008 done
+        // A refusal for this reason is not kept as a reply, but it is final: only another request is a new one.
+        s1#1007 lock x ack=900 | s1#1007 failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies
+        s1#1008 lock x         | s1#1008 granted 2
+        s1#1009 close          | s1#1009 done
         ",
     );
 }
@@ -403,10 +404,64 @@ fn another_run_of_a_client_takes_over_what_it_holds_and_numbers_anew() {
         s1#3 release 1               | s1#3 done
         s2#2 lock x                  | s2#2 granted 4
         // A copy of the former run's first request, late: it must not take over again.
-        s2#1 open life=7             |
+        s2#1 open life=7             | s2#1 failed: there is no such session (it was closed, taken over or expired)
         s2#2 lock x life=8           | s2#2 granted 4
+        // Nor must one of a run before that, or of one that never came to anything.
+        s2#1 open life=9             | s2#1 resumed 2 3 4
+        s2#1 open life=7             | s2#1 failed: there is no such session (it was closed, taken over or expired)
+        s2#1 open life=8             | s2#1 failed: there is no such session (it was closed, taken over or expired)
+        s2#1 open life=3             | s2#1 failed: there is no such session (it was closed, taken over or expired)
+        s2#2 release 4 life=9        | s2#2 done
         ",
     );
+}
+
+#[test]
+fn a_grant_that_was_taken_before_its_reply_was_heard_is_told_to_be_lost() {
+    play(
+        "
+        s1 open & s2 open           | s1#1 opened; s2#1 opened
+        s1#2 lock x                 | s1#2 granted 1
+        s1#3 lock x strand=1        | s1 contended 1 x; s1#3 queued 0
+        s1#4 lock y:shared          | s1#4 granted 2
+        s1#5 convert 2 y            | s1#5 granted 3
+        s1#6 lock y again           | s1#6 granted 3 x2
+        // As long as it is held, a reply is repeated as it was. The former token of one that goes on is not lost either.
+        s1#2 lock x & s1#4 lock y:shared | s1#2 granted 1; s1#4 granted 2
+        s2 force x reason=a         | s1 lost 1: released by force by h2: a; s2#2 done; s1#3 granted 4
+        s2 force x reason=b         | s1 lost 4: released by force by h2: b; s2#3 done
+        s2 force y reason=c         | s1 lost 3: released by force by h2: c; s2#4 done
+        // The client was away, and asks again for what it has not heard.
+        s1#2 lock x                 | s1#2 granted 1; s1 lost 1: released before this reply was heard
+        s1#3 lock x strand=1        | s1#3 granted 4; s1 lost 4: released before this reply was heard
+        s1#5 convert 2 y            | s1#5 granted 3; s1 lost 3: released before this reply was heard
+        s1#6 lock y again           | s1#6 granted 3 x2; s1 lost 3: released before this reply was heard
+        s1#7 open reopens           | s1#7 resumed
+        ",
+    );
+}
+
+#[test]
+fn what_was_refused_for_lack_of_room_does_not_act_later() {
+    let mut desk = play("s1 open | s1#1 opened");
+    let asked = limits::MAX_REMEMBERED_REPLIES as u64 + 2;
+    for request in 2..asked {
+        desk.batch(&format!("s1#{request} lock n{request}"));
+    }
+    let refused = "failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies";
+    assert_eq!(desk.batch(&format!("s1#{asked} lock x")), format!("s1#{asked} {refused}"));
+    // What gives something up is taken all the same.
+    let release = asked + 1;
+    assert_eq!(desk.batch(&format!("s1#{release} release 1")), format!("s1#{release} done"));
+    // The client acknowledges, but for one reply: there is room, and what was refused could act.
+    let renew = asked + 2;
+    assert_eq!(desk.batch(&format!("s1#{renew} renew ack={}", asked - 1)), format!("s1#{renew} done"));
+    assert_eq!(desk.batch(&format!("s1#{asked} lock x")), format!("s1#{asked} {refused}"));
+    assert!(desk.state.name(&"x".into()).is_none(), "nobody holds it");
+    // A new request is none of those.
+    let next = asked + 3;
+    let granted = limits::MAX_REMEMBERED_REPLIES + 1;
+    assert_eq!(desk.batch(&format!("s1#{next} lock x")), format!("s1#{next} granted {granted}"));
 }
 
 #[test]

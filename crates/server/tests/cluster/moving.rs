@@ -204,7 +204,7 @@ async fn a_node_of_another_format_is_told_so() {
             };
             let status = answer.unwrap_err();
             assert_eq!(status.code(), Code::FailedPrecondition);
-            let due = format!("this node has format 2, and the one that asks has format {format}");
+            let due = format!("this node has format {FORMAT}, and the one that asks has format {format}");
             assert!(status.message().starts_with(&due), "{status}");
         }
     }

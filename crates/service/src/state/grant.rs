@@ -28,6 +28,8 @@ pub(super) struct Grant {
     pub value: Option<Arc<[u8]>>,
     /// The request that waits to strengthen it.
     pub converting: Option<Arrival>,
+    /// The token that it had before it was strengthened last.
+    pub former: Option<Token>,
 }
 
 /// A request that waits.
@@ -119,6 +121,7 @@ impl Turn<'_> {
             contended: false,
             value: asked.value,
             converting: None,
+            former: None,
         };
         self.state.grants.insert(token, grant);
         self.tell_of_leader(token);
@@ -142,9 +145,13 @@ impl Turn<'_> {
         if let Some(session) = self.state.sessions.get_mut(&grant.session) {
             session.held.remove(&(grant.strand, old));
             session.held.insert((grant.strand, new));
+            if let Some(former) = grant.former {
+                session.exchanged.remove(&former);
+            }
+            session.exchanged.insert(old, new);
         }
         let (now, after, depth) = (self.state.now, Arrival(self.state.arrivals), grant.depth);
-        let renewed = Grant { since: now, after, contended: false, converting: None, ..grant };
+        let renewed = Grant { since: now, after, contended: false, converting: None, former: Some(old), ..grant };
         self.state.grants.insert(new, renewed);
         Reply::Granted { token: new, depth }
     }
@@ -175,6 +182,9 @@ impl Turn<'_> {
         if let Some(session) = self.state.sessions.get_mut(&grant.session) {
             session.held.remove(&(grant.strand, token));
             session.depth -= grant.depth as usize;
+            if let Some(former) = grant.former {
+                session.exchanged.remove(&former);
+            }
         }
     }
 

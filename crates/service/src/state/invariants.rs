@@ -40,6 +40,10 @@ impl State {
             let of_grants = self.grants.iter().filter(|(_, grant)| grant.session == *id);
             let held: BTreeSet<_> = of_grants.map(|(token, grant)| (grant.strand, *token)).collect();
             assert_eq!(held, session.held, "{id} knows what it holds");
+            let of_grants = self.grants.iter().filter(|(_, grant)| grant.session == *id);
+            let exchanged: BTreeMap<_, _> =
+                of_grants.filter_map(|(token, grant)| Some((grant.former?, *token))).collect();
+            assert_eq!(exchanged, session.exchanged, "{id} knows which tokens were exchanged");
             let of_waits: Vec<(&Arrival, &Waiting)> =
                 self.waits.iter().filter(|(_, wait)| wait.session == *id).collect();
             let waits: BTreeMap<_, _> =

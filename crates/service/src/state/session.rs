@@ -1,8 +1,9 @@
 //! Sessions: how long they live, and what they remember so that no request acts twice.
 //!
 //! A number below `acked` is known to be old, one that waits stands in `waits`, and a reply that the client may not have
-//! is in `replies` or `late`. Everything else is new. So a late copy of a request never acts again, and what is
-//! remembered is limited by what the client has open, however long one of its requests waits.
+//! is in `replies` or `late`. Everything else is new, but for what was refused because too much was remembered: that is
+//! known by the highest such number. So a late copy of a request never acts again, and what is remembered is limited by
+//! what the client has open, however long one of its requests waits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::Arrival;
 use crate::command::{Life, Millis, Owner, RequestId, Token};
+use crate::limits::MAX_REMEMBERED_REPLIES;
 use crate::reply::Reply;
 
 /// One session.
@@ -19,9 +21,8 @@ pub(super) struct Session {
     pub ttl_ms: u32,
     pub owner: Arc<Owner>,
     pub ends_with_connection: bool,
-    /// The run of the client that numbers the requests, and the run before it.
+    /// The run of the client that numbers the requests.
     pub life: Life,
-    pub former_life: Option<Life>,
     pub deadline: Millis,
     /// Where it stands in the queue of deadlines: never later than its deadline. A renewal leaves it there; when its
     /// turn comes too early, it is queued again.
@@ -33,11 +34,16 @@ pub(super) struct Session {
     replies: VecDeque<(RequestId, Reply)>,
     /// Replies to requests that waited. `acked` says nothing about them: each is acknowledged by its number.
     late: BTreeMap<RequestId, Reply>,
+    /// Up to here there may be requests that were refused because too much was remembered. They have no reply in memory,
+    /// and must not act when a copy arrives later. Requests arrive in order, so none of these is new.
+    refused: RequestId,
     pub waits: BTreeMap<RequestId, Arrival>,
     /// The same waits by strand.
     pub strand_waits: BTreeSet<(u32, Arrival)>,
     /// What it holds, by strand.
     pub held: BTreeSet<(u32, Token)>,
+    /// Tokens that were exchanged for others when a grant was strengthened: the last one of each grant that it holds.
+    pub exchanged: BTreeMap<Token, Token>,
     /// How often it holds all of that together: a grant that was made again to the same strand counts twice.
     pub depth: usize,
 }
@@ -69,15 +75,16 @@ impl Session {
             owner: Arc::new(opening.owner.clone()),
             ends_with_connection: opening.ends_with_connection,
             life,
-            former_life: None,
             deadline: 0,
             queued_for: 0,
             acked,
             replies: VecDeque::new(),
             late: BTreeMap::new(),
+            refused: RequestId(0),
             waits: BTreeMap::new(),
             strand_waits: BTreeSet::new(),
             held: BTreeSet::new(),
+            exchanged: BTreeMap::new(),
             depth: 0,
         }
     }
@@ -93,9 +100,9 @@ impl Session {
 
     /// Another run of the client numbers its requests anew.
     pub fn begin_life(&mut self, life: Life, acked: RequestId) {
-        self.former_life = Some(self.life);
         self.life = life;
         self.acked = acked;
+        self.refused = RequestId(0);
         self.replies.clear();
         self.late.clear();
     }
@@ -157,6 +164,14 @@ impl Session {
     /// How many replies it remembers to requests that did not wait.
     pub fn remembered(&self) -> usize {
         self.replies.len()
+    }
+
+    /// Whether a new request that needs a reply in memory has to be refused. If so, it is refused for good.
+    pub fn refuses(&mut self, request: RequestId) -> bool {
+        if self.replies.len() >= MAX_REMEMBERED_REPLIES {
+            self.refused = self.refused.max(request);
+        }
+        request <= self.refused
     }
 
     /// How many requests wait, or waited and are not settled.

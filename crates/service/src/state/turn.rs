@@ -1,5 +1,6 @@
 //! One batch at work: each command is recognised or refused, acts, is answered, and then whoever is next is granted.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::State;
@@ -8,7 +9,7 @@ use super::grant::Ending;
 use super::names::NameKey;
 use super::session::{Opening, Recall, Session};
 use crate::command::{Act, Command, Life, Millis, Name, RequestId, SessionId, Token};
-use crate::limits::{self, MAX_REMEMBERED_REPLIES, MAX_SESSIONS, invalid, limit};
+use crate::limits::{self, MAX_SESSIONS, invalid, limit};
 use crate::reply::{Failure, Message, Notice, Outcome, Reply, Told};
 
 /// The state while a batch changes it, and what it says.
@@ -66,22 +67,35 @@ impl<'a> Turn<'a> {
             Recall::New => {
                 let never_refused = self.is_never_refused(&command.act)
                     && !(refuses_releases && matches!(command.act, Act::Release(_)));
-                let session = self.state.sessions.get(&command.session);
-                let remembered = session.map_or(0, Session::remembered);
-                if never_refused || remembered < MAX_REMEMBERED_REPLIES {
+                let session = self.state.sessions.get_mut(&command.session);
+                if never_refused || !session.is_some_and(|session| session.refuses(command.request)) {
                     return true;
                 }
                 let text = "too many replies to this session are unacknowledged; acknowledge replies";
                 self.reply(command, Reply::Failed(limit(text)));
             }
             Recall::Acknowledged => {}
-            Recall::Answered { reply, waited } => self.tell(command, reply, true, waited),
+            Recall::Answered { reply, waited } => self.answer_again(command, reply, waited),
             Recall::Waits(arrival) => {
                 let ahead = self.state.waits.get(&arrival).map_or(0, |wait| self.state.ahead(wait));
                 self.reply(command, Reply::Queued { ahead });
             }
         }
         false
+    }
+
+    /// Gives a remembered reply. A grant that was taken away since is told to be lost: its client may not have heard of
+    /// the grant, and then the news of its end meant nothing to it. One that was strengthened goes on; the reply to that
+    /// tells its token.
+    fn answer_again(&mut self, command: &Command, reply: Reply, waited: bool) {
+        let lost = match &reply {
+            Reply::Granted { token, .. } if self.present_token(command.session, *token).is_err() => Some(*token),
+            _ => None,
+        };
+        self.tell(command, reply, true, waited);
+        if let Some(token) = lost {
+            self.notify(command.session, Notice::Lost { token, why: "released before this reply was heard".into() });
+        }
     }
 
     /// Renews the session of a command, forgets what its client has acknowledged, and looks what is known of the request.
@@ -142,18 +156,16 @@ impl<'a> Turn<'a> {
             }
             return self.begin_session(command, opening);
         };
-        if session.life != command.life {
-            if opening.reopens {
-                return self.refuse(command, Failure::NoSession);
+        match command.life.cmp(&session.life) {
+            // It was taken over; or this is a late copy of what the client said before it restarted.
+            Ordering::Less => return self.refuse(command, Failure::NoSession),
+            Ordering::Greater if opening.reopens => return self.refuse(command, Failure::NoSession),
+            Ordering::Greater => {
+                session.begin_life(command.life, command.acked);
+                self.drop_waits(command.session);
             }
-            if session.former_life == Some(command.life) {
-                // A late copy of what the client said before it restarted.
-                return;
-            }
-            session.begin_life(command.life, command.acked);
-            self.drop_waits(command.session);
-        } else if matches!(self.recall(command), Some(Recall::Acknowledged)) {
-            return;
+            Ordering::Equal if matches!(self.recall(command), Some(Recall::Acknowledged)) => return,
+            Ordering::Equal => {}
         }
         // It is answered anew each time, and so need not be remembered: to open twice is to open once.
         self.resume_session(command, opening);
@@ -204,7 +216,7 @@ impl<'a> Turn<'a> {
     }
 
     fn release(&mut self, id: SessionId, token: Token) -> Result<Reply, Failure> {
-        self.own_grant(id, token)?;
+        let token = self.present_token(id, token)?;
         let Some(grant) = self.state.grants.get_mut(&token) else { return Err(Failure::NotHeld(token)) };
         if grant.depth > 1 {
             grant.depth -= 1;
@@ -216,6 +228,14 @@ impl<'a> Turn<'a> {
             self.end_grant(token, &Ending::Released);
         }
         Ok(Reply::Done)
+    }
+
+    /// The token of a grant, by that token or by the one before it: a release may cross the conversion that exchanged it.
+    fn present_token(&self, id: SessionId, token: Token) -> Result<Token, Failure> {
+        self.own_grant(id, token).map(|()| token).or_else(|not_held| {
+            let session = self.state.sessions.get(&id);
+            session.and_then(|session| session.exchanged.get(&token).copied()).ok_or(not_held)
+        })
     }
 
     /// Refuses a token under which that session holds nothing.

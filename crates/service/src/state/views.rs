@@ -258,6 +258,7 @@ impl<'a> Picture<'a> {
         Some(SessionView {
             session,
             owner: (*found.owner).clone(),
+            life: found.life,
             ttl_ms: found.ttl_ms,
             expires_in: found.deadline.saturating_sub(self.now),
             held: Vec::new(),

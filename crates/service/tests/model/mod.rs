@@ -35,7 +35,6 @@ pub struct Client {
     deadline: Millis,
     tied: bool,
     life: Life,
-    former: Option<Life>,
     acked: RequestId,
     /// What was answered to each request, until it is forgotten, and whether the request had waited.
     answered: BTreeMap<RequestId, (String, bool)>,
@@ -62,6 +61,8 @@ pub struct Hold {
     pub depth: u32,
     pub wants: Vec<Want>,
     pub election: bool,
+    /// The token before it was strengthened last.
+    former: Option<Token>,
     /// How many requests had arrived when it was granted.
     after: u64,
 }
@@ -161,12 +162,8 @@ impl Model {
         }
         let known = self.sessions.get_mut(&session);
         if let (Act::Open { reopens: false, .. }, Some(client)) = (&command.act, known)
-            && client.life != command.life
+            && client.life < command.life
         {
-            if client.former == Some(command.life) {
-                return;
-            }
-            client.former = Some(client.life);
             client.life = command.life;
             client.acked = command.acked;
             client.answered.clear();
@@ -210,7 +207,6 @@ impl Model {
             deadline: 0,
             tied: false,
             life: command.life,
-            former: None,
             acked: command.acked,
             answered: BTreeMap::new(),
         });
@@ -371,7 +367,8 @@ impl Model {
         if let Some(old) = wait.converts {
             let grant =
                 self.grants.iter_mut().find(|grant| grant.token == old).expect("what is converted is held");
-            (grant.token, grant.after, depth) = (token, self.arrivals, grant.depth);
+            (grant.former, grant.token) = (Some(grant.token), token);
+            (grant.after, depth) = (self.arrivals, grant.depth);
             let changed = grant.wants.iter_mut().find(|want| want.name == wait.wants[0].name);
             changed.expect("it is one of its names").mode = wait.wants[0].mode;
         } else {
@@ -380,7 +377,7 @@ impl Model {
             }
             let (session, strand, election) = (wait.session, wait.strand, wait.election);
             let after = self.arrivals;
-            self.grants.push(Hold { token, session, strand, depth, wants: wait.wants, election, after });
+            self.grants.push(Hold { token, session, strand, depth, wants: wait.wants, election, former: None, after });
         }
         let text = if depth == 1 { format!("granted {token}") } else { format!("granted {token} x{depth}") };
         (wait.session, wait.request, text)
@@ -438,10 +435,11 @@ impl Model {
     }
 
     fn release(&mut self, session: SessionId, token: Token) -> String {
-        let Some(place) = self.own(session, token) else { return "not held".to_owned() };
+        let held = |grant: &Hold| grant.session == session && [Some(grant.token), grant.former].contains(&Some(token));
+        let Some(place) = self.grants.iter().position(held) else { return "not held".to_owned() };
         self.grants[place].depth -= 1;
         if self.grants[place].depth == 0 {
-            self.drop_grant(token, false);
+            self.drop_grant(self.grants[place].token, false);
         }
         "done".to_owned()
     }

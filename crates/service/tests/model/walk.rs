@@ -101,9 +101,13 @@ fn campaign() -> impl Strategy<Value = Acquire> {
     })
 }
 
+/// Which run of a client opens its session: the one before, or the next.
+const OLD: u64 = 1;
+const NEW: u64 = 2;
+
 fn deed() -> impl Strategy<Value = Deed> {
     let number = 0..64usize;
-    let open = (prop::option::of(1u64..4), 500u32..3000, any::<bool>());
+    let open = (prop::option::of(OLD..=NEW), 500u32..3000, any::<bool>());
     let convert = (number.clone(), number.clone(), mode(), patience());
     prop_oneof![
         2 => open.prop_map(|(life, ttl_ms, tied)| Deed::Open { life, ttl_ms, tied }),
@@ -158,7 +162,7 @@ impl Walk {
             newest: BTreeMap::new(),
             batches: Vec::new(),
         };
-        let open = Deed::Open { life: Some(1), ttl_ms: 2500, tied: false };
+        let open = Deed::Open { life: Some(NEW), ttl_ms: 2500, tied: false };
         walk.round(&Round { after_ms: 0, deeds: (1..=SESSIONS).map(|id| (id, open.clone())).collect() })
             .expect("sessions can be opened");
         walk
@@ -194,10 +198,15 @@ impl Walk {
         }
         let act = self.act(session, deed);
         let life = self.lives.entry(session).or_insert(1);
-        if let Deed::Open { life: Some(given), .. } = deed {
-            *life = *given;
-        }
-        let life = Life(*life);
+        let life = match deed {
+            // An opening of some run before, and one of the next.
+            Deed::Open { life: Some(OLD), .. } => Life(*life - 1),
+            Deed::Open { life: Some(_), .. } => {
+                *life += 1;
+                Life(*life)
+            }
+            _ => Life(*life),
+        };
         let last = self.requests.entry(session).or_default();
         *last += 1;
         let request = if act == Act::Disconnected { RequestId(0) } else { RequestId(*last) };

@@ -217,7 +217,7 @@ async fn another_format_is_not_guessed_at() {
         assert_eq!(
             error.to_string(),
             format!(
-                "log-00000000000000000000 has format {version}, and this version of conclave reads format 2 only; \
+                "log-00000000000000000000 has format {version}, and this version of conclave reads format {FORMAT} only; \
                  nothing was changed; run the version that wrote it, or start with another data directory"
             )
         );

@@ -22,7 +22,7 @@ use crate::error::{Error, Failure};
 use crate::guard::Guard;
 use crate::link::Link;
 use crate::parcel::parcels;
-use crate::session::{LOOK_EVERY, Shared};
+use crate::session::{LOOK_EVERY, Shared, TAKEN};
 
 /// Orders that are taken up together, so that they leave in one message.
 const ORDERS_AT_ONCE: usize = 256;
@@ -84,6 +84,8 @@ pub struct Driver {
     /// Since when there has been no connection, and what the last attempt said.
     down_since: Instant,
     down_why: String,
+    /// What a node said that speaks another version of the protocol.
+    foreign: Option<String>,
     backoff: Duration,
     next_endpoint: usize,
     /// How many nodes in a row could not be reached.
@@ -129,6 +131,7 @@ impl Driver {
             connecting: None,
             down_since: now,
             down_why: "not tried yet".to_owned(),
+            foreign: None,
             backoff: BACKOFF_FIRST,
             next_endpoint: 0,
             failures: 0,
@@ -220,9 +223,20 @@ impl Driver {
             Err(status) => {
                 self.failures += 1;
                 status.message().clone_into(&mut self.down_why);
+                if status.code() == tonic::Code::FailedPrecondition {
+                    self.foreign = Some(self.down_why.clone());
+                }
+                // All were tried, and to wait does not change the version of any. Whoever is with a session already may
+                // find the others again.
+                if self.failures >= self.options.endpoints.len()
+                    && let Some(why) = self.foreign.take()
+                {
+                    self.give_up_opening(&Error::Protocol(why));
+                }
             }
             Ok(link) => {
                 self.failures = 0;
+                self.foreign = None;
                 self.link = Some(link);
                 self.backoff = BACKOFF_FIRST;
                 self.say_everything_again();
@@ -393,7 +407,7 @@ impl Driver {
         if !was_open && entry.shared.is_open() {
             self.unsafe_from = self.unsafe_from.min(entry.shared.safe_until());
         }
-        let Some(pending) = entry.pending(request) else { return };
+        let Some(pending) = entry.pending(request) else { return on_unwanted(entry, request, reply.waited, said) };
         let is_opening = matches!(pending.act, Act::Open(_));
         match &said {
             Reply::Failed(failed) if failed.code() == Code::NoSession || is_opening && !was_open => {
@@ -412,12 +426,15 @@ impl Driver {
             }
             Reply::Opened(opened) => {
                 entry.open.reopens = true;
-                entry.shared.reconcile(&opened.held, &entry.converting());
+                entry.doubtful = entry.shared.reconcile(&opened.held, &entry.converting());
             }
             Reply::Failed(_) | Reply::Done(_) | Reply::Granted(_) => {}
         }
         let Some(pending) = entry.settle(request, reply.waited) else { return };
         let reply = said;
+        if matches!(&reply, Reply::Failed(failed) if failed.code() == Code::Limit) && pending.can_wait() {
+            entry.disown(request, pending.act.clone());
+        }
         let is_closed = matches!(pending.act, Act::Close(_));
         settle(entry, pending, reply);
         if is_closed {
@@ -508,20 +525,50 @@ impl Driver {
     /// There has been no connection for too long: nobody is left waiting for an answer.
     fn give_up_waiting(&mut self) {
         let why = Error::Unavailable(self.down_why.clone());
+        self.give_up_opening(&why);
         for entry in self.sessions.values_mut() {
             entry.give_up_waiting(&why);
         }
-        // A session that was never opened is of no use to anybody.
-        self.sessions.retain(|_, entry| entry.shared.is_open());
+    }
+
+    /// Sessions that are not open yet will not be.
+    fn give_up_opening(&mut self, why: &Error) {
+        self.sessions.retain(|_, entry| {
+            if !entry.shared.is_open() {
+                entry.give_up_waiting(why);
+            }
+            entry.shared.is_open()
+        });
+    }
+}
+
+/// There is a reply to a request that nobody waits for. Mostly it is one that was heard before; what was not is given back.
+fn on_unwanted(entry: &mut Entry, request: u64, waited: bool, reply: Reply) {
+    match reply {
+        Reply::Queued(_) if entry.is_disowned(request) => {
+            entry.shared.tell(Act::Cancel(v1::Cancel { request }));
+        }
+        Reply::Granted(granted) => {
+            if let Some(act) = entry.take_disowned(request, waited) {
+                let pending = Pending { act, ticket: 0, answer: Answer::Nobody, first_sent: None };
+                settle(entry, pending, Reply::Granted(granted));
+            } else if entry.note_token(granted.token) {
+                entry.shared.tell(Act::Release(v1::Release { token: granted.token }));
+            }
+        }
+        Reply::Queued(_) | Reply::Opened(_) | Reply::Done(_) | Reply::Failed(_) => {}
     }
 }
 
 /// Gives a final answer to whoever waits for it.
-fn settle(entry: &Entry, pending: Pending, reply: Reply) {
-    let shared = &entry.shared;
-    if let Act::Convert(convert) = &pending.act {
-        settle_conversion(shared, convert, &reply);
+fn settle(entry: &mut Entry, pending: Pending, reply: Reply) {
+    if let Reply::Granted(granted) = &reply {
+        entry.note_token(granted.token);
     }
+    if let Act::Convert(convert) = &pending.act {
+        settle_conversion(entry, convert, &reply);
+    }
+    let shared = &entry.shared;
     match (pending.answer, reply) {
         (answer, Reply::Failed(failed)) => answer.fail(Error::Refused(Failure::from(failed))),
         (Answer::Grant(to, _), Reply::Granted(granted)) => {
@@ -533,20 +580,25 @@ fn settle(entry: &Entry, pending: Pending, reply: Reply) {
         }
         (Answer::Plain(to), reply) => drop(to.send(Ok(reply))),
         (Answer::Grant(to, _), other) => {
-            drop(to.send(Err(Error::Protocol(format!("{other:?} for an acquisition")))));
+            drop(to.send(Err(Error::unexpected(format!("{other:?} for an acquisition")))));
         }
         (Answer::Nobody, _) => {}
     }
 }
 
 /// What was held under one token is held under another from now on, whether anybody waits for that or not.
-fn settle_conversion(shared: &Shared, convert: &v1::Convert, reply: &Reply) {
+fn settle_conversion(entry: &mut Entry, convert: &v1::Convert, reply: &Reply) {
+    let token = convert.token;
     match reply {
-        Reply::Granted(granted) if !shared.rename(convert.token, granted.token) => {
-            // The guard was dropped meanwhile, and released what it knew of.
-            shared.tell(Act::Release(v1::Release { token: granted.token }));
+        Reply::Granted(granted) => entry.shared.rename(token, granted.token),
+        Reply::Failed(failed) if failed.code() == Code::NotHeld => entry.shared.lose(token, &failed.text),
+        // Nothing was held under this token when the session was taken up again, and it was not exchanged.
+        _ if entry.doubtful.contains(&token) && !entry.converting().contains(&token) => {
+            entry.shared.lose(token, TAKEN);
         }
-        Reply::Failed(failed) if failed.code() == Code::NotHeld => shared.lose(convert.token, &failed.text),
         _ => {}
+    }
+    if !entry.converting().contains(&token) {
+        entry.doubtful.remove(&token);
     }
 }

@@ -28,6 +28,8 @@ use crate::session::Shared;
 const WINDOW: u64 = 512;
 /// Settled requests that one command names.
 const SETTLED_AT_ONCE: usize = 512;
+/// Refused requests that are remembered.
+const MOST_DISOWNED: usize = 128;
 
 /// A request that has no final answer yet.
 pub struct Pending {
@@ -64,6 +66,13 @@ pub struct Entry {
     settled: Vec<u64>,
     /// Those that it was told of, and by which request.
     told: VecDeque<(u64, Vec<u64>)>,
+    /// Tokens under which nothing is held any more, unless the conversion that is under way exchanged them.
+    pub doubtful: BTreeSet<u64>,
+    /// Requests that were refused for lack of room, the last ones. The refusal may be that of one node: a copy of the
+    /// request may be on its way through another one, and nobody wants any more what it would get.
+    disowned: BTreeMap<u64, Act>,
+    /// The greatest token that it was granted.
+    newest: u64,
 }
 
 impl Entry {
@@ -80,6 +89,9 @@ impl Entry {
             backlog: VecDeque::new(),
             settled: Vec::new(),
             told: VecDeque::new(),
+            doubtful: BTreeSet::new(),
+            disowned: BTreeMap::new(),
+            newest: 0,
         }
     }
 
@@ -220,6 +232,34 @@ impl Entry {
             self.settled.push(request);
         }
         Some(pending)
+    }
+
+    /// Nobody wants any more what a request asked for that was refused for lack of room.
+    pub fn disown(&mut self, request: u64, act: Act) {
+        self.disowned.insert(request, act);
+        if self.disowned.len() > MOST_DISOWNED {
+            self.disowned.pop_first();
+        }
+    }
+
+    /// What a request asked for that nobody wants any more and that got it all the same.
+    pub fn take_disowned(&mut self, request: u64, waited: bool) -> Option<Act> {
+        let act = self.disowned.remove(&request)?;
+        if waited {
+            self.settled.push(request);
+        }
+        Some(act)
+    }
+
+    pub fn is_disowned(&self, request: u64) -> bool {
+        self.disowned.contains_key(&request)
+    }
+
+    /// Notes a token that was granted; says whether it is a new one, rather than one of a reply that is repeated.
+    pub fn note_token(&mut self, token: u64) -> bool {
+        let is_new = token > self.newest;
+        self.newest = self.newest.max(token);
+        is_new
     }
 
     /// Stops waiting for the request with this ticket; gives the number of what cancels it.

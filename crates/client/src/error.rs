@@ -19,8 +19,9 @@ pub enum Error {
     /// An address makes no sense.
     #[error("{0}")]
     Endpoint(String),
-    /// A node answered something that this client does not understand.
-    #[error("unexpected answer: {0}")]
+    /// A node answered something that this client does not understand, or speaks another version of the protocol. Asking
+    /// again does not help.
+    #[error("{0}")]
     Protocol(String),
 }
 
@@ -58,6 +59,11 @@ impl From<v1::Failed> for Failure {
 }
 
 impl Error {
+    /// A node answered something that this client does not understand.
+    pub(crate) fn unexpected(answer: impl std::fmt::Display) -> Self {
+        Self::Protocol(format!("unexpected answer: {answer}"))
+    }
+
     /// What kind of refusal it is, if it is one.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
@@ -75,7 +81,9 @@ impl From<tonic::Status> for Error {
             | tonic::Code::Cancelled
             | tonic::Code::Unknown
             | tonic::Code::DeadlineExceeded => Self::Unavailable(status.message().to_owned()),
-            _ => Self::Protocol(format!("{}: {}", status.code(), status.message())),
+            // It says in a sentence what does not go together.
+            tonic::Code::FailedPrecondition => Self::Protocol(status.message().to_owned()),
+            _ => Self::unexpected(format!("{}: {}", status.code(), status.message())),
         }
     }
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use conclave_wire::v1;
 use conclave_wire::v1::command::Act;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::driver::Answer;
 use crate::error::{Error, Lost};
 use crate::millis;
 use crate::request::Mode;
-use crate::session::{LOOK_EVERY, Session, Shared, done};
+use crate::session::{LOOK_EVERY, Session, Shared, done, gone};
 
 /// What is known of a grant.
 pub struct GuardState {
@@ -53,6 +54,10 @@ impl GuardState {
         self.contended.send_replace(Some(name.to_owned()));
     }
 
+    pub fn token(&self) -> u64 {
+        self.token.load(Ordering::Relaxed)
+    }
+
     pub fn rename(&self, token: u64) {
         self.token.store(token, Ordering::Relaxed);
     }
@@ -81,7 +86,7 @@ impl Guard {
     /// records, and stays the same when what it stands for is lost; [`Self::check`] gives it only while it is held.
     #[must_use]
     pub fn token(&self) -> u64 {
-        self.state.token.load(Ordering::Relaxed)
+        self.state.token()
     }
 
     /// The fencing token, if it is still held: looks at the clock, whatever the runtime has been doing.
@@ -166,17 +171,20 @@ impl Guard {
     /// Releases it, and returns when that is done.
     pub async fn release(mut self) -> Result<(), Error> {
         self.is_released = true;
-        self.shared.forget(self.token());
-        self.shared.done(Act::Release(v1::Release { token: self.token() })).await
+        let (to, answer) = oneshot::channel();
+        self.shared.give_back(&self.state, Answer::Plain(to))?;
+        done(answer.await.map_err(|_| gone())??)
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.is_released {
-            self.shared.forget(self.token());
-            if !self.is_lost() {
-                self.shared.tell(Act::Release(v1::Release { token: self.token() }));
+            if self.is_lost() {
+                self.shared.forget(&self.state);
+            } else {
+                // A driver that is gone has nothing left to release.
+                drop(self.shared.give_back(&self.state, Answer::Nobody));
             }
         }
     }
@@ -221,7 +229,7 @@ impl Leadership {
         match self.guard.shared.done(Act::Transfer(v1::Transfer { token, to })).await {
             Ok(()) => {
                 self.guard.is_released = true;
-                self.guard.shared.forget(token);
+                self.guard.shared.forget(&self.guard.state);
                 Ok(())
             }
             Err(error) => Err((self, error)),

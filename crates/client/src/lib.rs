@@ -123,6 +123,10 @@ impl Client {
 
     /// Opens a session, or takes one up again by its number.
     pub async fn session(&self, options: SessionOptions) -> Result<Session, Error> {
-        Session::open(self.orders.clone(), Arc::clone(&self.options.clock), options).await
+        let generation = match options.resume {
+            Some(session) => self.generation(session).await?,
+            None => 0,
+        };
+        Session::open(self.orders.clone(), Arc::clone(&self.options.clock), options, generation).await
     }
 }

@@ -89,7 +89,7 @@ mod tests {
         let refused = understands("here:1", &welcome(0)).unwrap_err();
         assert_eq!(
             refused.message(),
-            "here:1: the client speaks version 2 of the protocol and the node version 1: use the same version of \
+            "here:1: the client speaks version 3 of the protocol and the node version 1: use the same version of \
              conclave on both sides"
         );
         understands("here:1", &welcome(PROTOCOL + 1)).unwrap_err();

@@ -3,8 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use conclave_wire::v1;
-use conclave_wire::v1::conclave_client::ConclaveClient;
+use conclave_wire::{VersionedClient, v1, versioned};
 use prost::bytes::Bytes;
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -20,7 +19,7 @@ pub type Leader = v1::Leader;
 
 impl Client {
     /// Asks one node after the other until one answers.
-    async fn ask_any<T, F>(&self, ask: impl Fn(ConclaveClient<Channel>) -> F) -> Result<T, Error>
+    async fn ask_any<T, F>(&self, ask: impl Fn(VersionedClient) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
@@ -32,7 +31,7 @@ impl Client {
     async fn ask_along<T, F>(
         &self,
         way: &mut Option<Channel>,
-        ask: impl Fn(ConclaveClient<Channel>) -> F,
+        ask: impl Fn(VersionedClient) -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = Result<Response<T>, Status>>,
@@ -45,7 +44,7 @@ impl Client {
         }
         let give_up = Instant::now() + self.options.patience;
         loop {
-            let mut last = None;
+            let (mut last, mut refusal) = (None, None);
             for endpoint in &self.options.endpoints {
                 let channel = self.channel(endpoint)?;
                 match self.ask_through(channel.clone(), &ask).await {
@@ -56,8 +55,15 @@ impl Client {
                     Err(Error::Unavailable(why)) => {
                         last = Some(Error::Unavailable(format!("{endpoint}: {why}")));
                     }
+                    // It would refuse that again, but others may be of another version.
+                    Err(Error::Protocol(why)) => {
+                        refusal.get_or_insert_with(|| Error::Protocol(format!("{endpoint}: {why}")));
+                    }
                     Err(error) => return Err(error),
                 }
+            }
+            if let Some(refusal) = refusal {
+                return Err(refusal);
             }
             if Instant::now() + PAUSE >= give_up {
                 return Err(last.unwrap_or_else(|| Error::Unavailable("no endpoint".to_owned())));
@@ -75,13 +81,13 @@ impl Client {
     async fn ask_through<T, F>(
         &self,
         channel: Channel,
-        ask: impl Fn(ConclaveClient<Channel>) -> F,
+        ask: impl Fn(VersionedClient) -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let limit = self.options.connect_timeout * 3;
-        match tokio::time::timeout(limit, ask(ConclaveClient::new(channel))).await {
+        match tokio::time::timeout(limit, ask(versioned(channel))).await {
             Ok(answer) => Ok(answer?.into_inner()),
             Err(_) => Err(Error::Unavailable("it does not answer".to_owned())),
         }
@@ -176,6 +182,12 @@ impl Client {
             async move { client.show_session(request).await }
         });
         Ok(Some(shown.await?).filter(|shown| shown.session != 0))
+    }
+
+    /// Which run of its client uses a session, counted from 1; 0 if there is none.
+    pub(crate) async fn generation(&self, session: u64) -> Result<u32, Error> {
+        let shown = self.session_page(&mut None, session, Bytes::new()).await?;
+        Ok(shown.map_or(0, |shown| shown.generation))
     }
 
     /// What a name's first waiter, or a session, waits for, and through whom: a chain of waits, and who is in the way at

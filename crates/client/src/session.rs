@@ -27,6 +27,8 @@ const DRIFT: f64 = 0.01;
 const LATENESS: Duration = Duration::from_millis(10);
 /// How often to look at the clock at least, whatever the timers say: they stand still while the machine sleeps.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Why a grant is lost that the service does not count among what the session holds.
+pub const TAKEN: &str = "it was taken while there was no connection";
 
 /// What a session is to be like.
 #[derive(Clone, Debug)]
@@ -101,6 +103,18 @@ pub struct Shared {
 struct Inner {
     guards: BTreeMap<u64, Arc<GuardState>>,
     why_over: Option<String>,
+}
+
+impl Inner {
+    /// Takes one guard away, and with the last one what is known of the grant; gives its token.
+    fn remove_guard(&mut self, state: &GuardState) -> u64 {
+        let token = state.token();
+        let is_known = self.guards.get(&token).is_some_and(|known| std::ptr::eq(&raw const **known, state));
+        if is_known && state.remove_guard() {
+            self.guards.remove(&token);
+        }
+        token
+    }
 }
 
 impl Shared {
@@ -187,17 +201,22 @@ impl Shared {
         }
     }
 
-    /// What the service no longer counts as held is lost, unless it may be held under another token by now.
-    pub fn reconcile(&self, held: &[u64], undecided: &BTreeSet<u64>) {
+    /// What the service no longer counts as held is lost. Where it may be held under another token by now, nobody knows
+    /// yet: those tokens are given back.
+    pub fn reconcile(&self, held: &[u64], undecided: &BTreeSet<u64>) -> BTreeSet<u64> {
         let held: BTreeSet<u64> = held.iter().copied().collect();
-        let mut inner = self.inner();
-        inner.guards.retain(|token, state| {
-            let is_held = held.contains(token) || undecided.contains(token);
-            if !is_held {
-                state.lose("it was taken while there was no connection");
+        let mut doubtful = BTreeSet::new();
+        self.inner().guards.retain(|token, state| {
+            let is_held = held.contains(token);
+            let is_undecided = undecided.contains(token);
+            if !is_held && is_undecided {
+                doubtful.insert(*token);
+            } else if !is_held {
+                state.lose(TAKEN);
             }
-            is_held
+            is_held || is_undecided
         });
+        doubtful
     }
 
     pub fn end(&self, why: &str) {
@@ -218,21 +237,27 @@ impl Shared {
         Guard::new(Arc::clone(self), Arc::clone(state))
     }
 
-    /// Says whether there was anything under the old token.
-    pub fn rename(&self, old: u64, new: u64) -> bool {
+    /// What was held under one token is held under another.
+    pub fn rename(&self, old: u64, new: u64) {
         let mut inner = self.inner();
-        let Some(state) = inner.guards.remove(&old) else { return false };
+        // Without a guard everything has been given back, under the old token: the service knows what is meant.
+        let Some(state) = inner.guards.remove(&old) else { return };
         state.rename(new);
         inner.guards.insert(new, state);
-        true
     }
 
-    /// One guard less of this token.
-    pub fn forget(&self, token: u64) {
+    /// One guard less.
+    pub fn forget(&self, state: &GuardState) {
+        self.inner().remove_guard(state);
+    }
+
+    /// One guard less, and what it stands for is given back. The token cannot change in between: the service takes a token
+    /// that was exchanged for the present one, but only if this goes before the next conversion.
+    pub fn give_back(&self, state: &GuardState, answer: Answer) -> Result<(), Error> {
         let mut inner = self.inner();
-        if inner.guards.get(&token).is_some_and(|state| state.remove_guard()) {
-            inner.guards.remove(&token);
-        }
+        let token = inner.remove_guard(state);
+        let act = Act::Release(v1::Release { token });
+        self.orders.send(Order::Ask { session: self.id, act, ticket: 0, answer }).map_err(|_| gone())
     }
 
     /// Asks without waiting for the answer.
@@ -272,7 +297,7 @@ impl Shared {
 pub fn done(reply: Reply) -> Result<(), Error> {
     match reply {
         Reply::Done(_) | Reply::Granted(_) => Ok(()),
-        other => Err(Error::Protocol(format!("{other:?}"))),
+        other => Err(Error::unexpected(format!("{other:?}"))),
     }
 }
 
@@ -291,7 +316,7 @@ async fn watch_over(shared: Weak<Shared>, over: CancellationToken) {
     }
 }
 
-fn gone() -> Error {
+pub fn gone() -> Error {
     Error::SessionOver("the client was shut down".to_owned())
 }
 
@@ -317,9 +342,11 @@ impl Session {
         orders: mpsc::UnboundedSender<Order>,
         clock: Arc<dyn Clock>,
         options: SessionOptions,
+        generation: u32,
     ) -> Result<Self, Error> {
         let id = options.resume.map_or_else(random, Ok)?;
-        let shared = Arc::new(Shared::new(id, random()?, options.ttl, orders.clone(), clock));
+        let life = life_after(generation, random()?);
+        let shared = Arc::new(Shared::new(id, life, options.ttl, orders.clone(), clock));
         let open = v1::Open {
             ttl_ms: millis::at_least(options.ttl),
             owner: Some(options.owner),
@@ -336,7 +363,7 @@ impl Session {
                 tokio::spawn(watch_over(Arc::downgrade(&shared), shared.over.clone()));
                 Ok(session)
             }
-            other => Err(Error::Protocol(format!("{other:?} for a new session"))),
+            other => Err(Error::unexpected(format!("{other:?} for a new session"))),
         }
     }
 
@@ -443,6 +470,11 @@ impl Drop for Waiting<'_> {
         // A driver that is gone has nothing left to cancel.
         drop(orders.send(Order::Abandon { session: *id, ticket: self.ticket }));
     }
+}
+
+/// The number of a run of the client: greater than those of the runs before, whose generation is given, and random.
+fn life_after(generation: u32, random: u64) -> u64 {
+    u64::from(generation.saturating_add(1)) << 32 | random >> 32
 }
 
 /// A random number other than 0.

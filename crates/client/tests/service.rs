@@ -1,7 +1,9 @@
 //! The client against real nodes, over TCP and on a real disk.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use conclave_client::v1::check_response::Standing;
@@ -282,4 +284,74 @@ async fn a_session_that_holds_very_much_outlives_the_leader() {
     last.release().await.expect("it is still held");
     assert!(guards.iter().all(|guard| !guard.is_lost()));
     Cluster { _dir, servers, addresses }.stop().await;
+}
+
+/// Sends what a future asks, and leaves it at that.
+async fn begin<T>(future: &mut (impl Future<Output = T> + Unpin)) {
+    let once = std::future::poll_fn(|context| {
+        assert!(Pin::new(&mut *future).poll(context).is_pending(), "it has to be asked first");
+        Poll::Ready(())
+    });
+    once.await;
+}
+
+#[tokio::test]
+async fn a_release_that_crosses_a_conversion_gives_back_its_level() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let one = client.session(options("one")).await.expect("it opens");
+    let two = client.session(options("two")).await.expect("it opens");
+    let shared = || Request::lock("a").mode(Mode::Shared).reentrant();
+    let attempt = || async { two.acquire(Request::lock("a").try_once()).await.map(drop) };
+    let first = one.acquire(shared()).await.expect("it is free");
+    let second = one.acquire(shared()).await.expect("it is held by the same");
+    // This runtime has one thread: the release is on its way before any answer is heard.
+    let mut converting = Box::pin(first.convert("a", Mode::Exclusive, None));
+    begin(&mut converting).await;
+    drop(second);
+    converting.await.expect("nobody is in its way");
+    assert_eq!(attempt().await.expect_err("it is held").code(), Some(Code::Busy));
+    first.release().await.expect("it is held once");
+    attempt().await.expect("no level is left over");
+    // The same with the last guard, while another one is on its way.
+    let first = one.acquire(shared()).await.expect("it is free");
+    let mut converting = Box::pin(first.convert("a", Mode::Exclusive, None));
+    begin(&mut converting).await;
+    let mut again = Box::pin(one.acquire(shared()));
+    begin(&mut again).await;
+    drop(converting);
+    let releasing = first.release();
+    let (again, released) = tokio::join!(again, releasing);
+    released.expect("it is given back under the token it had");
+    let again = again.expect("it is held by the same");
+    assert_eq!(attempt().await.expect_err("it is held").code(), Some(Code::Busy));
+    let standing = client.check("a", again.token()).await.expect("it answers").standing();
+    assert_eq!((standing, again.check()), (Standing::Held, Ok(again.token())));
+    again.release().await.expect("it is held once");
+    attempt().await.expect("no level is left over");
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_run_of_a_client_after_the_other_takes_a_session_over() {
+    let cluster = Cluster::start(1).await;
+    let session = cluster.client().session(options("one")).await.expect("it opens");
+    let id = session.id();
+    let guard = session.acquire(Request::lock("a")).await.expect("it is free");
+    let mut former = session;
+    for run in 0..4 {
+        // Each is a client of its own, and knows nothing of those before.
+        let client = cluster.client();
+        let resumed = SessionOptions { resume: Some(id), ..options("next") };
+        let session = client.session(resumed).await.expect("it is there");
+        let held = client.show_session(id).await.expect("it answers").expect("it is there");
+        assert_eq!((held.held.len(), held.generation), (1, run + 2));
+        let other = session.acquire(Request::lock(format!("b{run}"))).await.expect("it is free");
+        other.release().await.expect("it is held");
+        let refused = former.acquire(Request::lock("c")).await.map(|guard| guard.token());
+        refused.expect_err("it was taken over");
+        former = session;
+    }
+    drop(guard);
+    cluster.stop().await;
 }

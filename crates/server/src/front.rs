@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use conclave_wire::v1::conclave_client::ConclaveClient;
 use conclave_wire::v1::conclave_server::Conclave;
-use conclave_wire::{Connector, PROTOCOL, v1};
+use conclave_wire::{Connector, PROTOCOL, is_understood, v1};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
@@ -83,6 +83,12 @@ impl Front {
             return Err(Status::unavailable("this node does not lead"));
         }
         Ok(Place::There(Box::new(ConclaveClient::new(self.channel(leader)?))))
+    }
+
+    /// The same for what is asked without a session: sessions say which version they speak when they are opened.
+    async fn place_of_read<T>(&self, request: &Request<T>) -> Result<Place, Status> {
+        is_understood(request)?;
+        self.place(request).await
     }
 
     /// The node that leads, unless nothing is heard of it.
@@ -177,14 +183,14 @@ impl Conclave for Front {
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
-        match self.place(&request).await? {
+        match self.place_of_read(&request).await? {
             Place::Here => self.read(|picture| reads::list(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.list(forwarded(request)).await,
         }
     }
 
     async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
-        match self.place(&request).await? {
+        match self.place_of_read(&request).await? {
             Place::Here => self.try_read(|picture| reads::show(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.show(forwarded(request)).await,
         }
@@ -194,21 +200,21 @@ impl Conclave for Front {
         &self,
         request: Request<v1::ShowSessionRequest>,
     ) -> Result<Response<v1::ShowSessionResponse>, Status> {
-        match self.place(&request).await? {
+        match self.place_of_read(&request).await? {
             Place::Here => self.try_read(|picture| reads::show_session(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.show_session(forwarded(request)).await,
         }
     }
 
     async fn why(&self, request: Request<v1::WhyRequest>) -> Result<Response<v1::WhyResponse>, Status> {
-        match self.place(&request).await? {
+        match self.place_of_read(&request).await? {
             Place::Here => self.read(|picture| reads::why(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.why(forwarded(request)).await,
         }
     }
 
     async fn check(&self, request: Request<v1::CheckRequest>) -> Result<Response<v1::CheckResponse>, Status> {
-        match self.place(&request).await? {
+        match self.place_of_read(&request).await? {
             Place::Here => self.read(|picture| reads::check(picture, request.get_ref())).await,
             Place::There(mut leader) => leader.check(forwarded(request)).await,
         }
@@ -218,7 +224,7 @@ impl Conclave for Front {
         &self,
         request: Request<v1::ObserveRequest>,
     ) -> Result<Response<Self::ObserveStream>, Status> {
-        match self.place(&request).await? {
+        match self.place_of_read(&request).await? {
             Place::Here => self.observe_here(&request.into_inner().name).await,
             Place::There(mut leader) => {
                 let answers = leader.observe(forwarded(request)).await?.into_inner();
@@ -228,7 +234,7 @@ impl Conclave for Front {
     }
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        match self.place(&request).await? {
+        match self.place_of_read(&request).await? {
             Place::Here => self.watch_here(request.into_inner()).await,
             Place::There(mut leader) => {
                 let answers = leader.watch(forwarded(request)).await?.into_inner();
@@ -237,7 +243,8 @@ impl Conclave for Front {
         }
     }
 
-    async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
+    async fn status(&self, call: Request<v1::StatusRequest>) -> Result<Response<v1::StatusResponse>, Status> {
+        is_understood(&call)?;
         Ok(Response::new(self.status_here()))
     }
 }

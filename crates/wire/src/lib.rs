@@ -5,7 +5,13 @@
 
 mod transport;
 
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
 pub use transport::{Connecting, Connection, Connector, Incoming, Listening, Tcp, Transport, channel};
+
+use v1::conclave_client::ConclaveClient;
 
 /// The protocol of clients.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
@@ -21,7 +27,35 @@ pub mod peer {
 
 /// The version of the protocol of clients. To be raised whenever a message changes its meaning; new fields and calls that
 /// others may ignore do not count.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
+
+/// Where a call without a session says which version its client speaks: the key of its metadata.
+pub const PROTOCOL_KEY: &str = "conclave-protocol";
+
+/// A client whose calls say which version of the protocol it speaks.
+pub type VersionedClient = ConclaveClient<InterceptedService<Channel, Saying>>;
+type Saying = fn(Request<()>) -> Result<Request<()>, Status>;
+
+/// A client whose calls say which version of the protocol it speaks.
+#[must_use]
+pub fn versioned(channel: Channel) -> VersionedClient {
+    ConclaveClient::with_interceptor(channel, |mut call| {
+        call.metadata_mut().insert(PROTOCOL_KEY, PROTOCOL.into());
+        Ok(call)
+    })
+}
+
+/// Makes sure that whoever calls speaks our version of the protocol.
+///
+/// # Errors
+/// If it speaks another one. The first version did not say so.
+pub fn is_understood<T>(call: &Request<T>) -> Result<(), Status> {
+    let said = call.metadata().get(PROTOCOL_KEY).and_then(|said| said.to_str().ok()?.parse().ok());
+    match protocol_mismatch(said.unwrap_or(0), PROTOCOL) {
+        Some(why) => Err(Status::failed_precondition(why)),
+        None => Ok(()),
+    }
+}
 
 /// Says that two ends speak different versions of the protocol of clients, and what to do; nothing if they do not. The
 /// first version did not say so, which reads as zero.
@@ -51,7 +85,7 @@ mod tests {
     fn versions_must_be_the_same() {
         assert_eq!(protocol_mismatch(PROTOCOL, PROTOCOL), None);
         for (client, node, said) in
-            [(0, PROTOCOL, "version 1 of"), (PROTOCOL, 0, "node version 1:"), (3, 2, "version 3 of")]
+            [(0, PROTOCOL, "version 1 of"), (PROTOCOL, 0, "node version 1:"), (9, 8, "version 9 of")]
         {
             let sentence = protocol_mismatch(client, node).expect("they differ");
             assert!(sentence.contains(said), "{sentence}");

@@ -1,5 +1,7 @@
 //! A node that answers what a test wants it to answer, over TCP.
 
+#![allow(dead_code, reason = "not every file of tests needs all of it")]
+
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,6 +32,7 @@ type Script = dyn Fn(&v1::Command) -> Vec<v1::Event> + Send + Sync;
 pub struct Fake(Arc<Inner>);
 
 struct Inner {
+    protocol: u32,
     script: Box<Script>,
     heard: Mutex<Vec<v1::Command>>,
     streams: Mutex<Vec<mpsc::UnboundedSender<Result<v1::ToClient, Status>>>>,
@@ -40,7 +43,16 @@ impl Fake {
     pub async fn start(
         script: impl Fn(&v1::Command) -> Vec<v1::Event> + Send + Sync + 'static,
     ) -> (Self, String) {
+        Self::start_speaking(PROTOCOL, script).await
+    }
+
+    /// The same for a version of the protocol.
+    pub async fn start_speaking(
+        protocol: u32,
+        script: impl Fn(&v1::Command) -> Vec<v1::Event> + Send + Sync + 'static,
+    ) -> (Self, String) {
         let fake = Self(Arc::new(Inner {
+            protocol,
             script: Box::new(script),
             heard: Mutex::default(),
             streams: Mutex::default(),
@@ -148,7 +160,8 @@ impl StreamingService<v1::ToServer> for Fake {
 
     fn call(&mut self, request: Request<Streaming<v1::ToServer>>) -> Self::Future {
         let (out, told) = mpsc::unbounded_channel();
-        let welcome = v1::Welcome { node: 1, leader: 1, leader_address: String::new(), protocol: PROTOCOL };
+        let protocol = self.0.protocol;
+        let welcome = v1::Welcome { node: 1, leader: 1, leader_address: String::new(), protocol };
         let _ = out.send(Ok(v1::ToClient { events: vec![], welcome: Some(welcome) }));
         Self::lock(&self.0.streams).push(out.clone());
         let fake = self.clone();

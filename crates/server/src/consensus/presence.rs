@@ -15,13 +15,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use conclave_wire::v1::conclave_client::ConclaveClient;
 use conclave_wire::v1::{self, status_response};
-use conclave_wire::{Connector, channel};
+use conclave_wire::{Connector, channel, versioned};
 use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tonic::Code;
 use tonic::transport::Channel;
 
 use super::{Leader, Timing};
@@ -282,8 +282,14 @@ impl Witness {
 }
 
 async fn ask(channel: Channel) -> Option<status_response::Condition> {
-    let answer = ConclaveClient::new(channel).status(v1::StatusRequest {}).await.ok()?;
-    Some(answer.into_inner().condition())
+    match versioned(channel).status(v1::StatusRequest {}).await {
+        Ok(answer) => Some(answer.into_inner().condition()),
+        // It is there, and speaks another version to clients.
+        Err(status) if status.code() == Code::FailedPrecondition => {
+            Some(status_response::Condition::Unspecified)
+        }
+        Err(_) => None,
+    }
 }
 
 /// Writes into the log what changed, and only that.

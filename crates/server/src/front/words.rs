@@ -335,6 +335,7 @@ pub fn session(view: &SessionView) -> v1::ShowSessionResponse {
     v1::ShowSessionResponse {
         session: view.session.0,
         owner: Some(owner_on_wire(&view.owner)),
+        generation: view.life.generation(),
         ttl_ms: view.ttl_ms,
         expires_in_ms: view.expires_in,
         held: view.held.iter().map(held).collect(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_server::consensus::{Compaction, Consensus, Kept, Refused, Stale, StartError};
-use conclave_server::disk::{Disk, Files, StorageError};
+use conclave_server::disk::{Disk, FORMAT, Files, StorageError};
 use conclave_wire::peer::Frame;
 use conclave_wire::peer::peer_client::PeerClient;
 use tokio::time::Instant;
@@ -191,7 +191,8 @@ async fn a_node_of_another_format_is_told_so() {
     let cluster = Cluster::start(3, Compaction::default()).await;
     let leader = cluster.leader().await;
     let mut node = PeerClient::connect(format!("http://{}", cluster.members[&leader.id])).await.unwrap();
-    for (said, format) in [(None, "1"), (Some("3"), "3")] {
+    let next = (FORMAT + 1).to_string();
+    for (said, format) in [(None, "1"), (Some(&next), &next)] {
         for call in 0..3 {
             let mut request = Request::new(Frame::default());
             if let Some(said) = said {

@@ -402,7 +402,8 @@ impl Newborn {
 /// What the others answered.
 type Pasts = BTreeMap<u64, Past>;
 
-async fn ask(peer: Peer, question: Question, patience: Duration) -> Option<(u64, Past)> {
+/// Asks a node what it has behind it; nothing if it does not answer.
+pub(crate) async fn ask(peer: Peer, question: Question, patience: Duration) -> Option<(u64, Past)> {
     let answer = peer.past(&question, patience).await;
     let answer = answer.inspect_err(|error| tracing::debug!(peer = peer.id(), %error, "no answer yet"));
     Some((peer.id(), answer.ok()?))

@@ -239,8 +239,14 @@ impl Consensus {
         }
         tasks.spawn(compact(raft.clone(), reader, compaction.bytes));
         let (closed, tasks) = (Mutex::new(Some(closed)), Mutex::new(tasks));
-        let handover =
-            Handover { id, raft: raft.clone(), leader: leader.clone(), timing, under_way: Arc::default() };
+        let handover = Handover {
+            id,
+            raft: raft.clone(),
+            leader: leader.clone(),
+            timing,
+            peers: Arc::new(peers()),
+            under_way: Arc::default(),
+        };
         Ok(Self {
             id,
             members,
@@ -353,12 +359,17 @@ impl Consensus {
         }
     }
 
-    /// Makes another node the leader: the one that has most, of those that answer.
+    /// Makes another node the leader: the one that has most, of those that answer and take part.
     ///
     /// # Errors
     /// If this node does not lead, or no other takes over. Then it goes on leading.
     pub async fn hand_over(&self) -> Result<u64, Kept> {
-        self.handover.to_any(|_| true).await
+        self.handover.to_settled().await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn handover(&self) -> &Handover {
+        &self.handover
     }
 
     /// Makes a snapshot now.

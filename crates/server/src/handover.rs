@@ -1,15 +1,18 @@
 //! Giving the lead to another node.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 
-use crate::birth::{Plea, Position, later, rise_to};
+use crate::birth::{Past, Plea, Position, Question, ask, later, rise_to};
 use crate::consensus::{Kept, Leader, Timing};
+use crate::network::Peers;
 use crate::raft::Raft;
 
 /// Hands the lead of this node over.
@@ -19,14 +22,25 @@ pub(crate) struct Handover {
     pub(crate) raft: Raft,
     pub(crate) leader: watch::Receiver<Option<Leader>>,
     pub(crate) timing: Timing,
+    pub(crate) peers: Arc<Peers>,
     /// Held while a plea is being granted: one that comes again meanwhile changes nothing.
     pub(crate) under_way: Arc<Mutex<()>>,
 }
 
 impl Handover {
+    /// Makes another node the leader: the one that has most, of those that answer and take part. One that recovers could
+    /// not be elected, and the lead would be nobody's for as long as this node waited for it.
+    pub(crate) async fn to_settled(&self) -> Result<u64, Kept> {
+        let heirs = self.heirs()?;
+        let candidates = self.peers.all().filter(|peer| heirs.contains(&peer.id()));
+        let pasts = candidates.map(|peer| ask(peer, Question::default(), self.timing.election_max));
+        let pasts: BTreeMap<u64, Past> = join_all(pasts).await.into_iter().flatten().collect();
+        self.to_any(|id| pasts.get(&id).is_some_and(|past| past.settled)).await
+    }
+
     /// Makes another node the leader: the one that has most, of those that answer and may lead.
-    pub(crate) async fn to_any(&self, may_lead: impl Fn(u64) -> bool) -> Result<u64, Kept> {
-        let heir = self.heir(may_lead)?;
+    async fn to_any(&self, may_lead: impl Fn(u64) -> bool) -> Result<u64, Kept> {
+        let heir = self.heirs()?.into_iter().find(|id| may_lead(*id)).ok_or(Kept::Nobody)?;
         let mut leader = self.leader.clone();
         let trigger = self.raft.trigger().transfer_leader(heir).await;
         trigger.map_err(|fatal| Kept::Stopped(fatal.to_string()))?;
@@ -38,7 +52,8 @@ impl Handover {
         }
     }
 
-    fn heir(&self, may_lead: impl Fn(u64) -> bool) -> Result<u64, Kept> {
+    /// Who could lead: the nodes that answer and have all that was applied here, those that have most first.
+    fn heirs(&self) -> Result<Vec<u64>, Kept> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         let Some(replication) = &metrics.replication else { return Err(Kept::NotLeader) };
@@ -46,8 +61,10 @@ impl Handover {
             let heartbeat = metrics.heartbeat.as_ref().and_then(|heard| heard.get(id).cloned().flatten());
             heartbeat.is_some_and(|at| at.elapsed() < self.timing.election_max)
         };
-        let others = replication.iter().filter(|&(id, _)| *id != self.id && may_lead(*id) && answered(id));
-        others.max_by_key(|&(_, matched)| *matched).map(|(&id, _)| id).ok_or(Kept::Nobody)
+        let others = replication.iter().filter(|&(id, _)| *id != self.id && answered(id));
+        let mut heirs: Vec<_> = others.filter(|&(_, matched)| *matched >= metrics.last_applied).collect();
+        heirs.sort_by_key(|&(_, matched)| Reverse(*matched));
+        Ok(heirs.into_iter().map(|(&id, _)| id).collect())
     }
 
     /// Makes way for a leader that a recovering node can follow, if this node leads and is none.
@@ -74,3 +91,6 @@ impl Handover {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

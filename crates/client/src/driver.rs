@@ -407,7 +407,9 @@ impl Driver {
         if !was_open && entry.shared.is_open() {
             self.unsafe_from = self.unsafe_from.min(entry.shared.safe_until());
         }
-        let Some(pending) = entry.pending(request) else { return on_unwanted(entry, request, reply.waited, said) };
+        let Some(pending) = entry.pending(request) else {
+            return on_unwanted(entry, request, reply.waited, said);
+        };
         let is_opening = matches!(pending.act, Act::Open(_));
         match &said {
             Reply::Failed(failed) if failed.code() == Code::NoSession || is_opening && !was_open => {

@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use clock::{Clock, Moment, SystemClock};
-pub use conclave_wire::{PROTOCOL, v1};
+pub use conclave_wire::{PROTOCOL, PROTOCOL_KEY, v1};
 pub use error::{Error, Failure, Lost};
 pub use guard::{Guard, Leadership};
 pub use reads::{Leader, Observed, Observer, Watcher};

@@ -5,6 +5,8 @@ mod birth;
 pub mod consensus;
 pub mod disk;
 mod front;
+#[cfg(test)]
+mod golden;
 mod handover;
 mod identity;
 pub mod log;

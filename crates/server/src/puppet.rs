@@ -176,6 +176,11 @@ impl Cast {
         self.disks.insert(id, MemoryDisk::default());
     }
 
+    /// All nodes and where they are.
+    pub(crate) fn members(&self) -> &BTreeMap<u64, String> {
+        &self.members
+    }
+
     /// How a puppet reaches the others.
     pub(crate) fn peers(&self, from: u64) -> Peers {
         Peers::new(from, &self.members, self.lines.of(from), PATIENCE)

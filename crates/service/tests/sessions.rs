@@ -448,7 +448,8 @@ fn what_was_refused_for_lack_of_room_does_not_act_later() {
     for request in 2..asked {
         desk.batch(&format!("s1#{request} lock n{request}"));
     }
-    let refused = "failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies";
+    let refused =
+        "failed: limit reached: too many replies to this session are unacknowledged; acknowledge replies";
     assert_eq!(desk.batch(&format!("s1#{asked} lock x")), format!("s1#{asked} {refused}"));
     // What gives something up is taken all the same.
     let release = asked + 1;

@@ -11,7 +11,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 
 use crate::PATIENCE;
 use crate::nodes::Service;
-use crate::talker::{Talker, answer, channel, command, lock, open};
+use crate::talker::{Talker, answer, call, channel, command, lock, open};
 
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
@@ -79,7 +79,7 @@ fn names_and_times_that_make_no_sense_are_refused() {
         let mut client = v1::conclave_client::ConclaveClient::new(channel(service.address(1)).await);
         for name in [String::new(), "x".repeat(513), "bell\u{7}".to_owned()] {
             let shown = client
-                .show(v1::ShowRequest { name, ..Default::default() })
+                .show(call(v1::ShowRequest { name, ..Default::default() }))
                 .await
                 .expect("it answers")
                 .into_inner();
@@ -205,7 +205,7 @@ fn what_belongs_to_others_cannot_be_taken() {
 
         let check = v1::CheckRequest { name: "a".to_owned(), token };
         let mut client = v1::conclave_client::ConclaveClient::new(channel(service.address(1)).await);
-        let standing = client.check(check).await.expect("it answers").into_inner();
+        let standing = client.check(call(check)).await.expect("it answers").into_inner();
         assert_eq!(standing.standing(), v1::check_response::Standing::Held);
         assert_eq!(service.show("chief")["value"], "mine");
         assert!(matches!(owner.ask(1, 4, Act::Release(v1::Release { token })).await, Reply::Done(_)));

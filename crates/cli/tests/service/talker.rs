@@ -4,13 +4,20 @@ use conclave_client::v1::command::Act;
 use conclave_client::v1::conclave_client::ConclaveClient;
 use conclave_client::v1::failed::Code;
 use conclave_client::v1::reply::Reply;
-use conclave_client::{PROTOCOL, v1};
+use conclave_client::{PROTOCOL, PROTOCOL_KEY, v1};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
 use crate::PATIENCE;
+
+/// A call that says which version of the protocol it speaks.
+pub fn call<T>(message: T) -> Request<T> {
+    let mut call = Request::new(message);
+    call.metadata_mut().insert(PROTOCOL_KEY, PROTOCOL.into());
+    call
+}
 
 /// A connection to a node.
 pub async fn channel(address: &str) -> Channel {

@@ -1,6 +1,7 @@
 use tokio::time::sleep;
 
 use super::*;
+use crate::disk::MemoryDisk;
 use crate::mutant::tests::assert_caught;
 use crate::puppet::{Cast, Puppet, ask_for_vote, eventually};
 use crate::raft::LeaderId;
@@ -143,6 +144,49 @@ async fn answers_from_two_lives_do_not_count() {
     assert!(!cast.nodes[&4].status().settled);
     shaking.abort();
     settled(&cast, &[4]).await;
+}
+
+/// Under load a leader has always more than anybody has applied. Whoever recovers catches up with what it had at first.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_recovers_keeps_its_first_goal() {
+    let mut cast = Cast::new(&[1, 2, 3], &[]).await;
+    settled(&cast, &[1, 2, 3]).await;
+    cast.propose_all(3).await;
+    let (leader, _) = cast.leader().await;
+    let follower = if leader == 3 { 2 } else { 3 };
+    let raft = cast.nodes[&follower].handover().raft.clone();
+    let present = past_of(&cast, leader).await;
+    assert!(present.leads && present.settled);
+    let at = |last| BTreeMap::from([(leader, Past { last: Some(last), ..present.clone() })]);
+    let gate = Arc::new(Gate::new(false, 77));
+    let floor = Vote { leader_id: LeaderId { term: 0, node_id: 0 }, committed: false };
+    gate.set(Part::Above(floor));
+    let identity = Identity::check(Arc::new(MemoryDisk::default()), follower, cast.members().clone());
+    let peers = cast.peers(follower);
+    let identity = identity.await.unwrap();
+    let newborn = Newborn { raft, gate: Arc::clone(&gate), identity, peers, patience: LONG };
+    let last = present.last.unwrap();
+    let mut kept = None;
+    // It has less than its leader, whenever it asks.
+    assert!(!newborn.go_on(&at(last + 4), false, &mut kept).await.unwrap());
+    cast.propose_all(3).await;
+    assert!(!newborn.go_on(&at(last + 1_000), false, &mut kept).await.unwrap());
+    assert_eq!(kept.as_ref().and_then(|goal| goal.last), Some(last + 4));
+    // What another leader had is another goal: this one may have what the first did not.
+    let mut elected = at(last + 2_000);
+    elected.get_mut(&leader).unwrap().vote.leader_id.term += 1;
+    let mut of_another = kept.clone();
+    assert!(!newborn.go_on(&elected, false, &mut of_another).await.unwrap());
+    assert_eq!(of_another.and_then(|goal| goal.last), Some(last + 2_000));
+    cast.propose_all(1).await;
+    let has_it = || raft_has(&cast, follower, last + 4).then_some(());
+    eventually("the goal", has_it).await;
+    assert!(newborn.go_on(&at(last + 3_000), false, &mut kept).await.unwrap(), "it would never arrive");
+    assert!(gate.is_open());
+}
+
+fn raft_has(cast: &Cast, node: u64, index: u64) -> bool {
+    cast.nodes[&node].status().applied >= index
 }
 
 async fn past_of(cast: &Cast, node: u64) -> Past {

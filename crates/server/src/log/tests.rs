@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod golden;
 mod suite;
 mod tear;
 

@@ -183,6 +183,99 @@ async fn what_is_too_large_is_refused_before_the_log() {
     talker.lock("a").await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_command_that_settles_too_much_is_refused_and_the_connection_goes_on() {
+    let (lines, wall) = (Lines::default(), Hand::default());
+    let server = start(&lines, 1, 1, &MemoryDisk::default(), &wall).await;
+    let mut talker = Talker::new(&lines, 1).await;
+    talker.lock("a").await;
+    talker.request += 5_000;
+    let mut tell = async |acked: u64, settled: Vec<u64>| {
+        talker.request += 1;
+        let (session, request) = (talker.session, talker.request);
+        let act = Some(Act::Renew(v1::Renew {}));
+        let command = v1::Command { session, life: 1, request, acked, settled, act };
+        talker.say.send(v1::ToServer { commands: vec![command] }).unwrap();
+        match talker.replies(1).await.remove(0) {
+            v1::reply::Reply::Failed(failed) => (failed.code() == v1::failed::Code::Invalid, failed.text),
+            other => (false, format!("{other:?}")),
+        }
+    };
+    let said = |text: &str| (true, text.to_owned());
+    let last = 5_000;
+    let done = || (false, format!("{:?}", v1::reply::Reply::Done(v1::Done {})));
+    assert_eq!(tell(last, (1..=1_000).collect()).await, done());
+    for count in [1_001, 4_000] {
+        let refused = tell(last, (1..=count).collect()).await;
+        assert_eq!(refused, said("a command names 1000 settled requests at the most"));
+    }
+    assert_eq!(tell(last, vec![last + 1]).await, said("a settled request is one below 'acked'"));
+    assert_eq!(tell(last, vec![0]).await, said("a settled request is one below 'acked'"));
+    assert_eq!(tell(1 << 40, vec![]).await, said("'acked' is at most the number of the request"));
+    assert_eq!(tell(last, vec![1]).await, done());
+    drop(server);
+}
+
+/// Everything that is asked without a session, each as one call.
+async fn reads(call: impl Fn() -> conclave_wire::VersionedClient) -> Vec<Result<(), tonic::Status>> {
+    vec![
+        call().list(v1::ListRequest::default()).await.map(drop),
+        call().show(v1::ShowRequest::default()).await.map(drop),
+        call().show_session(v1::ShowSessionRequest::default()).await.map(drop),
+        call().why(v1::WhyRequest::default()).await.map(drop),
+        call().check(v1::CheckRequest::default()).await.map(drop),
+        call().observe(v1::ObserveRequest::default()).await.map(drop),
+        call().watch(v1::WatchRequest::default()).await.map(drop),
+        call().status(v1::StatusRequest {}).await.map(drop),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_of_another_version_is_refused() {
+    let (lines, wall) = (Lines::default(), Hand::default());
+    let disks = [MemoryDisk::default(), MemoryDisk::default(), MemoryDisk::default()];
+    let mut servers = Vec::new();
+    for (id, disk) in (1..).zip(&disks) {
+        servers.push(start(&lines, id, 3, disk, &wall).await);
+    }
+    for server in &servers {
+        server.ready().await;
+    }
+    let next: tonic::metadata::AsciiMetadataValue = (PROTOCOL + 1).into();
+    // Each node is asked, be it the leader or not.
+    for node in 1..=3 {
+        let address = lines.address(node);
+        let channel = conclave_wire::channel(&lines.of(99), &address, Duration::from_secs(1)).unwrap();
+        for answer in reads(|| conclave_wire::versioned(channel.clone())).await {
+            answer.unwrap();
+        }
+        let foreign = || {
+            ConclaveClient::with_interceptor(
+                channel.clone(),
+                (|mut call: tonic::Request<()>| {
+                    let next = (PROTOCOL + 1).into();
+                    call.metadata_mut().insert(conclave_wire::PROTOCOL_KEY, next);
+                    Ok(call)
+                }) as _,
+            )
+        };
+        for answer in reads(foreign).await {
+            let refused = answer.unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+            let due = format!(
+                "speaks version {} of the protocol and the node version {PROTOCOL}",
+                next.to_str().unwrap()
+            );
+            assert!(refused.message().contains(&due), "{refused}");
+        }
+        // The first version did not say so.
+        let silent = || ConclaveClient::with_interceptor(channel.clone(), (|call| Ok(call)) as _);
+        for answer in reads(silent).await {
+            assert!(answer.unwrap_err().message().contains("speaks version 1 of"));
+        }
+    }
+}
+
 /// A node that is given an empty directory, then an old copy of one, and whose clock goes back at last.
 #[tokio::test(start_paused = true)]
 async fn tokens_do_not_start_over() {

@@ -151,7 +151,8 @@ impl Turn<'_> {
             session.exchanged.insert(old, new);
         }
         let (now, after, depth) = (self.state.now, Arrival(self.state.arrivals), grant.depth);
-        let renewed = Grant { since: now, after, contended: false, converting: None, former: Some(old), ..grant };
+        let renewed =
+            Grant { since: now, after, contended: false, converting: None, former: Some(old), ..grant };
         self.state.grants.insert(new, renewed);
         Reply::Granted { token: new, depth }
     }

@@ -89,12 +89,17 @@ impl<'a> Turn<'a> {
     /// tells its token.
     fn answer_again(&mut self, command: &Command, reply: Reply, waited: bool) {
         let lost = match &reply {
-            Reply::Granted { token, .. } if self.present_token(command.session, *token).is_err() => Some(*token),
+            Reply::Granted { token, .. } if self.present_token(command.session, *token).is_err() => {
+                Some(*token)
+            }
             _ => None,
         };
         self.tell(command, reply, true, waited);
         if let Some(token) = lost {
-            self.notify(command.session, Notice::Lost { token, why: "released before this reply was heard".into() });
+            self.notify(
+                command.session,
+                Notice::Lost { token, why: "released before this reply was heard".into() },
+            );
         }
     }
 

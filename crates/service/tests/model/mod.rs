@@ -377,7 +377,16 @@ impl Model {
             }
             let (session, strand, election) = (wait.session, wait.strand, wait.election);
             let after = self.arrivals;
-            self.grants.push(Hold { token, session, strand, depth, wants: wait.wants, election, former: None, after });
+            self.grants.push(Hold {
+                token,
+                session,
+                strand,
+                depth,
+                wants: wait.wants,
+                election,
+                former: None,
+                after,
+            });
         }
         let text = if depth == 1 { format!("granted {token}") } else { format!("granted {token} x{depth}") };
         (wait.session, wait.request, text)
@@ -435,7 +444,9 @@ impl Model {
     }
 
     fn release(&mut self, session: SessionId, token: Token) -> String {
-        let held = |grant: &Hold| grant.session == session && [Some(grant.token), grant.former].contains(&Some(token));
+        let held = |grant: &Hold| {
+            grant.session == session && [Some(grant.token), grant.former].contains(&Some(token))
+        };
         let Some(place) = self.grants.iter().position(held) else { return "not held".to_owned() };
         self.grants[place].depth -= 1;
         if self.grants[place].depth == 0 {

@@ -264,17 +264,29 @@ async fn a_short_wait_is_a_wait() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_holds_very_much_outlives_the_leader() {
     const GRANTS: usize = 2_000;
+    // What they ask for is more than one message to a node may have.
+    const WAITS: usize = 500;
     let cluster = Cluster::start(3).await;
-    let session =
-        cluster.client().session(options("rich").ttl(Duration::from_secs(30))).await.expect("it opens");
+    let client = cluster.client();
+    let ttl = Duration::from_secs(30);
+    let session = client.session(options("rich").ttl(ttl)).await.expect("it opens");
+    let poor = client.session(options("poor").ttl(ttl)).await.expect("it opens");
+    let names = |grant| (0..64).map(move |name| format!("{grant:05}-{name:03}-{}", "x".repeat(30)));
     let asks = (0..GRANTS).map(|grant| {
         let session = session.clone();
-        let names = (0..64).map(move |name| format!("{grant:05}-{name:03}-{}", "x".repeat(30)));
-        tokio::spawn(async move { session.acquire(Request::locks(names)).await })
+        tokio::spawn(async move { session.acquire(Request::locks(names(grant))).await })
     });
     let mut guards = Vec::new();
     for ask in asks.collect::<Vec<_>>() {
         guards.push(ask.await.expect("no panic").expect("they are free"));
+    }
+    let waits = (0..WAITS).map(|grant| {
+        let poor = poor.clone();
+        tokio::spawn(async move { poor.acquire(Request::locks(names(grant)).strand(grant as u32)).await })
+    });
+    let waits: Vec<_> = waits.collect();
+    for guard in &guards[..WAITS] {
+        guard.contended().await;
     }
     let leads = |server: &Server| server.consensus().status().leader == Some(server.consensus().status().id);
     let Cluster { _dir, mut servers, addresses } = cluster;
@@ -283,6 +295,10 @@ async fn a_session_that_holds_very_much_outlives_the_leader() {
     let last = guards.pop().expect("there are many");
     last.release().await.expect("it is still held");
     assert!(guards.iter().all(|guard| !guard.is_lost()));
+    drop(guards);
+    for wait in waits {
+        drop(wait.await.expect("no panic").expect("it kept its place"));
+    }
     Cluster { _dir, servers, addresses }.stop().await;
 }
 

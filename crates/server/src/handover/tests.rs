@@ -22,15 +22,20 @@ async fn followed(cast: &Cast, leader: u64, others: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_planned_stop_gives_the_lead_to_a_node_that_takes_part() {
-    let puppet = unsettled(3);
-    let mut cast = Cast::new(&[1, 2], &[(3, &puppet)]).await;
-    // Each of the two in turn.
-    for _ in 0..4 {
-        cast.propose_all(2).await;
-        let (leader, _) = cast.leader().await;
-        followed(&cast, leader, 2).await;
-        let heir = cast.nodes[&leader].hand_over().await;
-        assert_eq!(heir, Ok(3 - leader), "the other one cannot be elected");
+    // Whether it comes first among those that have most or last.
+    for id in [1, 3] {
+        let puppet = unsettled(id);
+        let real = if id == 1 { [2, 3] } else { [1, 2] };
+        let mut cast = Cast::new(&real, &[(id, &puppet)]).await;
+        // Each of the two in turn.
+        for _ in 0..4 {
+            cast.propose_all(2).await;
+            let (leader, _) = cast.leader().await;
+            followed(&cast, leader, 2).await;
+            let heir = cast.nodes[&leader].hand_over().await;
+            let other = real[0] + real[1] - leader;
+            assert_eq!(heir, Ok(other), "node {id} cannot be elected");
+        }
     }
 }
 

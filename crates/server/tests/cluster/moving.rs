@@ -198,11 +198,15 @@ async fn a_node_of_another_format_is_told_so() {
             if let Some(said) = said {
                 request.metadata_mut().insert("conclave-format", said.parse().unwrap());
             }
-            let answer = match call {
-                0 => node.past(request).await.map(drop),
-                1 => node.vote(request).await.map(drop),
-                _ => node.append(request.map(tokio_stream::once)).await.map(drop),
+            let answer = async {
+                match call {
+                    0 => node.past(request).await.map(drop),
+                    1 => node.vote(request).await.map(drop),
+                    _ => node.append(request.map(tokio_stream::once)).await.map(drop),
+                }
             };
+            let answer =
+                tokio::time::timeout(Duration::from_secs(20), answer).await.expect("it is refused at once");
             let status = answer.unwrap_err();
             assert_eq!(status.code(), Code::FailedPrecondition);
             let due = format!("this node has format {FORMAT}, and the one that asks has format {format}");

@@ -408,7 +408,7 @@ impl Driver {
             self.unsafe_from = self.unsafe_from.min(entry.shared.safe_until());
         }
         let Some(pending) = entry.pending(request) else {
-            return on_unwanted(entry, request, reply.waited, said);
+            return on_unwanted(entry, request, reply.waited, &said);
         };
         let is_opening = matches!(pending.act, Act::Open(_));
         match &said {
@@ -545,7 +545,7 @@ impl Driver {
 }
 
 /// There is a reply to a request that nobody waits for. Mostly it is one that was heard before; what was not is given back.
-fn on_unwanted(entry: &mut Entry, request: u64, waited: bool, reply: Reply) {
+fn on_unwanted(entry: &mut Entry, request: u64, waited: bool, reply: &Reply) {
     match reply {
         Reply::Queued(_) if entry.is_disowned(request) => {
             entry.shared.tell(Act::Cancel(v1::Cancel { request }));
@@ -553,7 +553,7 @@ fn on_unwanted(entry: &mut Entry, request: u64, waited: bool, reply: Reply) {
         Reply::Granted(granted) => {
             if let Some(act) = entry.take_disowned(request, waited) {
                 let pending = Pending { act, ticket: 0, answer: Answer::Nobody, first_sent: None };
-                settle(entry, pending, Reply::Granted(granted));
+                settle(entry, pending, reply.clone());
             } else if entry.note_token(granted.token) {
                 entry.shared.tell(Act::Release(v1::Release { token: granted.token }));
             }

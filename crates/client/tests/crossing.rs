@@ -146,7 +146,7 @@ async fn what_was_refused_and_is_granted_all_the_same_is_given_back() {
     for command in node.heard() {
         match &command.act {
             Some(Act::Acquire(acquire)) if acquire.wants[0].name == "granted" => {
-                node.tell(&granted(&command, 6))
+                node.tell(&granted(&command, 6));
             }
             Some(Act::Acquire(acquire)) if acquire.wants[0].name == "queued" => {
                 node.tell(&answer(&command, Reply::Queued(v1::Queued { ahead: 0 })));

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use conclave_client::v1;
 use conclave_client::v1::command::Act;
 use conclave_client::v1::failed::Code;
 use conclave_client::v1::reply::Reply;
+use conclave_client::{PROTOCOL, v1};
 use tokio::runtime::Runtime;
 use tonic::codegen::http::uri::PathAndQuery;
 
@@ -49,10 +49,11 @@ fn names_and_times_that_make_no_sense_are_refused() {
             assert!(code == Code::Invalid && text.contains("500 ms at least"), "{ttl_ms}: {text}");
         }
         // The first version of the protocol did not say so.
-        for (protocol, said) in [(0, "version 1 of the protocol"), (3, "version 3 of the protocol")] {
+        for (protocol, said) in [(0, 1), (PROTOCOL + 1, PROTOCOL + 1)] {
+            let said = format!("version {said} of the protocol and the node version {PROTOCOL}");
             let act = Act::Open(v1::Open { ttl_ms: 10_000, protocol, ..v1::Open::default() });
             let (code, text) = talker.refused(5, 1, act).await;
-            assert!(code == Code::Invalid && text.contains(said), "{text}");
+            assert!(code == Code::Invalid && text.contains(&said), "{text}");
         }
         talker.open(5).await;
         let mut request = 1;

@@ -32,9 +32,13 @@ async fn a_planned_stop_gives_the_lead_to_a_node_that_takes_part() {
             cast.propose_all(2).await;
             let (leader, _) = cast.leader().await;
             followed(&cast, leader, 2).await;
+            let began = Instant::now();
             let heir = cast.nodes[&leader].hand_over().await;
             let other = real[0] + real[1] - leader;
             assert_eq!(heir, Ok(other), "node {id} cannot be elected");
+            // It would be the other one in the end, too, but only after an election.
+            let election = cast.nodes[&leader].handover().timing.election_min;
+            assert!(began.elapsed() < election, "{:?}", began.elapsed());
         }
     }
 }

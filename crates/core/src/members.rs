@@ -52,7 +52,7 @@ impl Members {
         if let (true, Some(first)) = (in_order, ring.first()) {
             return Self { order: Arc::new(Order::Range { first: first.0, len: ring.len() as u32 }) };
         }
-        let places = Places::of(&ring);
+        let places = Places::of(&ring).unwrap_or_else(|twice| panic!("{twice} is listed twice"));
         Self { order: Arc::new(Order::Listed { ring, places }) }
     }
 
@@ -145,23 +145,26 @@ impl Members {
 }
 
 impl Places {
-    fn of(ring: &[NodeId]) -> Self {
+    /// Fails with an id that is listed twice.
+    fn of(ring: &[NodeId]) -> Result<Self, NodeId> {
         let room = ring.iter().map(|id| id.0 as usize + 1).max().unwrap_or(0);
         if room <= 4 * ring.len() + 64 {
             let mut table = vec![ABSENT; room].into_boxed_slice();
             for (place, id) in ring.iter().enumerate() {
                 let entry = &mut table[id.0 as usize];
-                assert!(*entry == ABSENT, "{id} is listed twice");
+                if *entry != ABSENT {
+                    return Err(*id);
+                }
                 *entry = place as u32;
             }
-            return Self::Table(table);
+            return Ok(Self::Table(table));
         }
         let mut sorted: Vec<_> = ring.iter().enumerate().map(|(place, id)| (*id, place as u32)).collect();
         sorted.sort_unstable();
-        for pair in sorted.windows(2) {
-            assert!(pair[0].0 != pair[1].0, "{} is listed twice", pair[0].0);
+        match sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            Some(pair) => Err(pair[0].0),
+            None => Ok(Self::Sorted(sorted.into_boxed_slice())),
         }
-        Self::Sorted(sorted.into_boxed_slice())
     }
 
     fn find(&self, id: NodeId) -> Option<usize> {
@@ -234,9 +237,13 @@ mod tests {
         assert_ne!(Members::listed([NodeId(2), NodeId(1), NodeId(3)]), Members::numbered(3));
     }
 
+    /// By the table of dense ids and by the list of sparse ones.
     #[test]
-    #[should_panic(expected = "p7 is listed twice")]
-    fn an_id_listed_twice_is_refused() {
-        let _ = Members::listed([NodeId(7), NodeId(1), NodeId(7)]);
+    fn an_id_listed_twice_is_found() {
+        for other in [1, 1_000_000] {
+            let twice = [7, other, 7].map(NodeId);
+            assert_eq!(Places::of(&twice).err(), Some(NodeId(7)));
+            assert!(Places::of(&twice[..2]).is_ok());
+        }
     }
 }

@@ -6,17 +6,16 @@ pub use conclave_algorithms::span::Draw;
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The streams of randomness of one seed.
-pub mod stream {
-    /// Delays, losses and copies.
+/// The numbers of the streams that a run draws from. No two are the same.
+pub(crate) mod stream {
+    /// Delays, losses and other faults by chance.
     pub const NETWORK: u64 = 1;
-    /// What the users do.
+    /// When applications ask, and for how long they hold.
     pub const WORKLOAD: u64 = 2;
-    /// The failures that it takes to see a mutant.
-    pub const PROVOCATION: u64 = 3;
-    /// The order of a ring. No run draws from both, since only mutual exclusion provokes its mutants and only elections
-    /// have a ring to shuffle.
+    /// The order of a ring.
     pub const RING: u64 = 3;
+    /// The failures that provoke a mutant.
+    pub const PROVOCATION: u64 = 4;
 }
 
 /// A stream of random numbers, fixed by its seed.

@@ -11,6 +11,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[macro_use]
+mod mutants;
+
 mod about;
 pub mod application;
 pub mod demand;

@@ -13,7 +13,8 @@ use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::family::Registered;
 use conclave_algorithms::mutex::{self, Mutex};
 use conclave_algorithms::registry;
-use conclave_algorithms::{About, Algorithm, Arena, SettingError, Settings, Values};
+use conclave_algorithms::workers::BullyWorkers;
+use conclave_algorithms::{About, Algorithm, Arena, Recovering, SettingError, Settings, Values};
 use conclave_core::Members;
 use visit::visit;
 
@@ -62,8 +63,55 @@ fn names_and_keys_are_unique_and_words() {
     }
 }
 
+/// A mutant and its name: the name configures that mutant, not another, and not the algorithm as it is.
+struct Mutated;
+
+impl mutex::Visitor for Mutated {
+    type Output = ();
+
+    fn visit<A: Mutex>(self) {
+        mutants_differ::<A>();
+        mutants_differ::<Recovering<A>>();
+    }
+}
+
+impl election::Visitor for Mutated {
+    type Output = ();
+
+    fn visit<A: Election>(self) {
+        mutants_differ::<A>();
+    }
+}
+
+fn mutants_differ<A: Algorithm>() {
+    let members = Members::numbered(4);
+    let configured = |mutant| {
+        let settings = Settings::new(&A::ABOUT, Arena::Laboratory, [], mutant).expect("declared");
+        A::configure(&settings, &members).expect("the defaults fit")
+    };
+    let names = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+    let configs: Vec<_> = names.map(|name| (name, configured(name))).collect();
+    for (place, (name, config)) in configs.iter().enumerate() {
+        let twice = configs[..place].iter().find(|(_, other)| other == config);
+        assert!(
+            twice.is_none(),
+            "{}: {name:?} and {:?} are the same",
+            A::ABOUT.name,
+            twice.map(|same| same.0)
+        );
+    }
+}
+
 #[test]
-fn every_algorithm_has_broken_twins() {
+fn every_mutant_is_configured_as_itself() {
+    for about in visit::all() {
+        visit(about.name, Mutated).expect("listed");
+    }
+    mutants_differ::<BullyWorkers>();
+}
+
+#[test]
+fn every_algorithm_has_mutants() {
     for about in registry::all() {
         assert!(about.mutants.len() >= 2, "{}", about.name);
         assert!(about.mutants.iter().all(|mutant| mutant.nodes >= 2), "{}", about.name);

@@ -35,9 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
-use crate::{
-    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
-};
+use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Chang and Roberts' algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,15 +68,7 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChangRobertsConfig {
     weights: Weights,
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    PassSmaller,
-    SwallowLarger,
-    EndlessNews,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -216,7 +206,7 @@ impl ChangRoberts {
         let me = self.ring.id();
         if uid == me {
             let is_beaten = self.state == (State::Participant { beaten: true })
-                && self.config.broken != Some(Broken::PassSmaller);
+                && self.config.mutation != Some(Mutation::PassSmaller);
             match self.ring.is_eligible() {
                 true if is_beaten => {}
                 true => self.become_leader(out),
@@ -227,7 +217,7 @@ impl ChangRoberts {
         }
         let was_participant = self.is_participant();
         if !self.ring.is_eligible() || self.config.weights.key(uid) > self.config.weights.key(me) {
-            if was_participant && self.config.broken == Some(Broken::SwallowLarger) {
+            if was_participant && self.config.mutation == Some(Mutation::SwallowLarger) {
                 return;
             }
             self.state = State::Participant { beaten: true };
@@ -238,7 +228,7 @@ impl ChangRoberts {
             }
         } else if !was_participant {
             self.compete(out);
-        } else if self.config.broken == Some(Broken::PassSmaller)
+        } else if self.config.mutation == Some(Mutation::PassSmaller)
             && let Some(next) = self.ring.onward(uid)
         {
             out.send(next, Msg::Election { uid, round });
@@ -246,7 +236,7 @@ impl ChangRoberts {
     }
 
     fn on_elected(&mut self, uid: NodeId, round: u64, out: &mut impl Effects<Self>) {
-        if self.config.broken == Some(Broken::EndlessNews)
+        if self.config.mutation == Some(Mutation::EndlessNews)
             && let (State::Settled { .. }, Some(next)) = (&self.state, self.ring.successor())
         {
             out.send(next, Msg::Elected { uid, round });
@@ -361,6 +351,23 @@ impl ChangRoberts {
     }
 }
 
+mutants! {
+    enum Mutation {
+        PassSmaller {
+            name: "pass-smaller", breaks: "E1", nodes: 4, trigger: Schedule,
+            change: "who takes part passes smaller names on instead of swallowing them: several come back",
+        }
+        SwallowLarger {
+            name: "swallow-larger", breaks: "E2", nodes: 4, trigger: Schedule,
+            change: "who takes part swallows larger names, too: none comes back",
+        }
+        EndlessNews {
+            name: "endless-news", breaks: "END", nodes: 3, trigger: Schedule,
+            change: "the news of the leader is passed on by those who know it already, for ever",
+        }
+    }
+}
+
 impl Algorithm for ChangRoberts {
     const ABOUT: About = About {
         name: "chang-roberts",
@@ -375,40 +382,11 @@ impl Algorithm for ChangRoberts {
         cost: "2n+d for one starter d places before the largest; 3n-1 to n(n+1)/2+n if all start",
         faults: "crashes: the ring closes over the dead, who takes part starts again",
         settings: &[Weights::SETTING, RING],
-        mutants: &[
-            Mutant {
-                name: "pass-smaller",
-                breaks: "E1",
-                nodes: 4,
-                trigger: Trigger::Schedule,
-                change: "who takes part passes smaller names on instead of swallowing them: several come back",
-            },
-            Mutant {
-                name: "swallow-larger",
-                breaks: "E2",
-                nodes: 4,
-                trigger: Trigger::Schedule,
-                change: "who takes part swallows larger names, too: none comes back",
-            },
-            Mutant {
-                name: "endless-news",
-                breaks: "END",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the news of the leader is passed on by those who know it already, for ever",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(ChangRobertsConfig {
-            weights: Weights::read(settings),
-            broken: settings.mutant().map(|name| match name {
-                "pass-smaller" => Broken::PassSmaller,
-                "swallow-larger" => Broken::SwallowLarger,
-                _ => Broken::EndlessNews,
-            }),
-        })
+        Ok(ChangRobertsConfig { weights: Weights::read(settings), mutation: Mutation::of(settings) })
     }
 }
 

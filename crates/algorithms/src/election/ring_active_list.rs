@@ -40,9 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
-use crate::{
-    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
-};
+use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
 
 /// A process of the ring election with active lists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,14 +71,7 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RingActiveListConfig {
     weights: Weights,
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    ElectEarly,
-    OwnNameLast,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -250,7 +241,7 @@ impl RingActiveList {
         if self.ring.onward(uid).is_none() {
             return self.start(out);
         }
-        let own_name_last = self.config.broken == Some(Broken::OwnNameLast);
+        let own_name_last = self.config.mutation == Some(Mutation::OwnNameLast);
         let is_first = matches!(self.state, State::Idle | State::Vacant);
         if is_first {
             self.state = State::Participant;
@@ -268,7 +259,7 @@ impl RingActiveList {
         if own && own_name_last {
             self.pass_on(me, self.life, round, out);
         }
-        if self.config.broken == Some(Broken::ElectEarly) && self.state == State::Participant {
+        if self.config.mutation == Some(Mutation::ElectEarly) && self.state == State::Participant {
             self.decide(out);
         }
     }
@@ -404,6 +395,19 @@ impl RingActiveList {
     }
 }
 
+mutants! {
+    enum Mutation {
+        ElectEarly {
+            name: "elect-early", breaks: "E1", nodes: 3, trigger: Schedule,
+            change: "a process decides when the first name comes by, not when its own is back",
+        }
+        OwnNameLast {
+            name: "own-name-last", breaks: "E1", nodes: 3, trigger: Schedule,
+            change: "the name that wakes a process goes on before its own, and is back before all have been heard",
+        }
+    }
+}
+
 impl Algorithm for RingActiveList {
     const ABOUT: About = About {
         name: "ring-active-list",
@@ -417,32 +421,11 @@ impl Algorithm for RingActiveList {
         cost: "n^2+n, however many start",
         faults: "crashes: the ring closes over the dead, who takes part starts again",
         settings: &[Weights::SETTING, RING],
-        mutants: &[
-            Mutant {
-                name: "elect-early",
-                breaks: "E1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a process decides when the first name comes by, not when its own is back",
-            },
-            Mutant {
-                name: "own-name-last",
-                breaks: "E1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the name that wakes a process goes on before its own, and is back before all have been heard",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(RingActiveListConfig {
-            weights: Weights::read(settings),
-            broken: settings.mutant().map(|name| match name {
-                "elect-early" => Broken::ElectEarly,
-                _ => Broken::OwnNameLast,
-            }),
-        })
+        Ok(RingActiveListConfig { weights: Weights::read(settings), mutation: Mutation::of(settings) })
     }
 }
 

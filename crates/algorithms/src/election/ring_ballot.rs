@@ -38,8 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the ring election by ballot.
@@ -75,14 +74,7 @@ pub struct RingBallotConfig {
     weights: Weights,
     /// Whom each process prefers, if not itself.
     prefers: Option<Arc<BTreeMap<NodeId, NodeId>>>,
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    ForgetLast,
-    TieToLower,
+    mutation: Option<Mutation>,
 }
 
 /// One vote.
@@ -451,9 +443,9 @@ impl RingBallotConfig {
 
     /// Who has the largest sum; of two equal ones, the larger.
     fn count(&self, ballots: &[Ballot]) -> Option<NodeId> {
-        let counted = match self.broken {
-            Some(Broken::ForgetLast) if ballots.len() > 1 => &ballots[..ballots.len() - 1],
-            Some(Broken::ForgetLast | Broken::TieToLower) | None => ballots,
+        let counted = match self.mutation {
+            Some(Mutation::ForgetLast) if ballots.len() > 1 => &ballots[..ballots.len() - 1],
+            Some(Mutation::ForgetLast | Mutation::TieToLower) | None => ballots,
         };
         let mut sums: BTreeMap<NodeId, u64> = ballots.iter().map(|ballot| (ballot.voter, 0)).collect();
         for ballot in counted {
@@ -463,11 +455,24 @@ impl RingBallotConfig {
             *sum = sum.saturating_add(ballot.weight);
         }
         let sums = sums.into_iter().map(|(candidate, sum)| (sum, candidate));
-        let best = match self.broken {
-            Some(Broken::TieToLower) => sums.max_by_key(|(sum, candidate)| (*sum, Reverse(*candidate))),
-            Some(Broken::ForgetLast) | None => sums.max(),
+        let best = match self.mutation {
+            Some(Mutation::TieToLower) => sums.max_by_key(|(sum, candidate)| (*sum, Reverse(*candidate))),
+            Some(Mutation::ForgetLast) | None => sums.max(),
         };
         best.map(|(_, candidate)| candidate)
+    }
+}
+
+mutants! {
+    enum Mutation {
+        ForgetLast {
+            name: "forget-last", breaks: "E5", nodes: 3, trigger: Schedule,
+            change: "the last ballot is not counted",
+        }
+        TieToLower {
+            name: "tie-to-lower", breaks: "E5", nodes: 3, trigger: Schedule,
+            change: "of two candidates with equal sums the lower one leads",
+        }
     }
 }
 
@@ -495,22 +500,7 @@ impl Algorithm for RingBallot {
                 help: "for whom each process votes, voter:candidate; who is not named votes for itself",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "forget-last",
-                breaks: "E5",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the last ballot is not counted",
-            },
-            Mutant {
-                name: "tie-to-lower",
-                breaks: "E5",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "of two candidates with equal sums the lower one leads",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
@@ -525,10 +515,7 @@ impl Algorithm for RingBallot {
         Ok(RingBallotConfig {
             weights: Weights::read(settings),
             prefers: (!prefers.is_empty()).then(|| Arc::new(prefers)),
-            broken: settings.mutant().map(|name| match name {
-                "forget-last" => Broken::ForgetLast,
-                _ => Broken::TieToLower,
-            }),
+            mutation: Mutation::of(settings),
         })
     }
 }
@@ -546,8 +533,8 @@ impl Election for RingBallot {
     }
 
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
-        // The ideal, whatever a broken twin makes of it.
-        let config = RingBallotConfig { broken: None, ..config.clone() };
+        // The ideal, whatever a mutant makes of it.
+        let config = RingBallotConfig { mutation: None, ..config.clone() };
         let ballots: Vec<_> = eligible.iter().map(|id| config.ballot(*id)).collect();
         config.count(&ballots).into_iter().collect()
     }

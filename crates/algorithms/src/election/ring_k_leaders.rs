@@ -36,8 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the ring election for several leaders.
@@ -87,14 +86,7 @@ pub struct RingKLeadersConfig {
     k: usize,
     /// Whether a third lap puts them into office.
     commits: bool,
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    LowestLead,
-    NoCommit,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -397,7 +389,7 @@ impl RingKLeaders {
             return self.start(out);
         }
         self.stage = Stage::Done;
-        let is_known = self.config.broken == Some(Broken::NoCommit) || !self.config.commits;
+        let is_known = self.config.mutation == Some(Mutation::NoCommit) || !self.config.commits;
         if self.accept(&leaders, out) && !is_known && self.ring.successor().is_some() {
             let (initiator, round) = (self.ring.id(), self.round.number());
             self.pass_on(Msg::Commit { initiator, round, leaders }, out);
@@ -437,7 +429,7 @@ impl RingKLeaders {
         self.ring.is_eligible()
             && has_room
             && !leaders.contains(&me)
-            && self.config.broken != Some(Broken::LowestLead)
+            && self.config.mutation != Some(Mutation::LowestLead)
     }
 
     /// Sends a message on along its lap, or does what is left to do if its owner is dead and would be next.
@@ -567,7 +559,7 @@ impl RingKLeadersConfig {
     fn highest(&self, list: &[NodeId]) -> Vec<NodeId> {
         let mut list = list.to_vec();
         list.sort_unstable_by_key(|id| self.weights.key(*id));
-        if self.broken != Some(Broken::LowestLead) {
+        if self.mutation != Some(Mutation::LowestLead) {
             list.reverse();
         }
         list.truncate(self.k);
@@ -576,6 +568,19 @@ impl RingKLeadersConfig {
 
     fn keys(&self, leaders: &[NodeId]) -> Vec<(u64, NodeId)> {
         leaders.iter().map(|leader| self.weights.key(*leader)).collect()
+    }
+}
+
+mutants! {
+    enum Mutation {
+        LowestLead {
+            name: "lowest-lead", breaks: "E5", nodes: 4, trigger: Schedule,
+            change: "the lowest of the list are chosen, and nobody objects",
+        }
+        NoCommit {
+            name: "no-commit", breaks: "E2", nodes: 3, trigger: Schedule,
+            change: "the starter does not tell the others that their choice is confirmed",
+        }
     }
 }
 
@@ -610,22 +615,7 @@ impl Algorithm for RingKLeaders {
                 help: "whether the leaders wait for a third lap before they lead",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "lowest-lead",
-                breaks: "E5",
-                nodes: 4,
-                trigger: Trigger::Schedule,
-                change: "the lowest of the list are chosen, and nobody objects",
-            },
-            Mutant {
-                name: "no-commit",
-                breaks: "E2",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the starter does not tell the others that their choice is confirmed",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
@@ -633,10 +623,7 @@ impl Algorithm for RingKLeaders {
             weights: Weights::read(settings),
             k: settings.number("k") as usize,
             commits: settings.get("commit") == "yes",
-            broken: settings.mutant().map(|name| match name {
-                "lowest-lead" => Broken::LowestLead,
-                _ => Broken::NoCommit,
-            }),
+            mutation: Mutation::of(settings),
         })
     }
 }
@@ -654,8 +641,8 @@ impl Election for RingKLeaders {
     }
 
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
-        // The ideal, whatever a broken twin makes of it.
-        RingKLeadersConfig { broken: None, ..config.clone() }.highest(eligible)
+        // The ideal, whatever a mutant makes of it.
+        RingKLeadersConfig { mutation: None, ..config.clone() }.highest(eligible)
     }
 
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {

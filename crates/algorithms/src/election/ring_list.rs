@@ -36,8 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the ring election with a travelling list.
@@ -76,15 +75,7 @@ pub struct RingListConfig {
     weights: Weights,
     /// Whether a starter ignores the lists of lower starters.
     suppresses: bool,
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    MinWins,
-    ForgetLast,
-    StarterSwallows,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -288,7 +279,7 @@ impl RingList {
         let key = |id| self.config.weights.key(id);
         if self.state == (State::Participant { started: true }) {
             let suppressed = self.config.suppresses && key(initiator) < key(me);
-            if suppressed || self.config.broken == Some(Broken::StarterSwallows) {
+            if suppressed || self.config.mutation == Some(Mutation::StarterSwallows) {
                 return;
             }
         }
@@ -440,14 +431,31 @@ impl RingList {
 
 impl RingListConfig {
     fn choose(&self, list: &[NodeId]) -> Option<NodeId> {
-        match self.broken {
-            Some(Broken::MinWins) => list.iter().copied().min_by_key(|id| self.weights.key(*id)),
-            Some(Broken::ForgetLast) if list.len() > 1 => {
+        match self.mutation {
+            Some(Mutation::MinWins) => list.iter().copied().min_by_key(|id| self.weights.key(*id)),
+            Some(Mutation::ForgetLast) if list.len() > 1 => {
                 self.weights.highest(list[..list.len() - 1].iter().copied())
             }
-            Some(Broken::ForgetLast | Broken::StarterSwallows) | None => {
+            Some(Mutation::ForgetLast | Mutation::StarterSwallows) | None => {
                 self.weights.highest(list.iter().copied())
             }
+        }
+    }
+}
+
+mutants! {
+    enum Mutation {
+        MinWins {
+            name: "min-wins", breaks: "E5", nodes: 3, trigger: Schedule,
+            change: "the lowest of the list is chosen",
+        }
+        ForgetLast {
+            name: "forget-last", breaks: "E5", nodes: 3, trigger: Schedule,
+            change: "the last of the list is not considered",
+        }
+        StarterSwallows {
+            name: "starter-swallows", breaks: "E2", nodes: 3, trigger: Schedule,
+            change: "a process that has started ignores all other lists: two starters wait for ever",
         }
     }
 }
@@ -475,40 +483,14 @@ impl Algorithm for RingList {
                 help: "whether a process that has started ignores the lists of starters below it",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "min-wins",
-                breaks: "E5",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the lowest of the list is chosen",
-            },
-            Mutant {
-                name: "forget-last",
-                breaks: "E5",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the last of the list is not considered",
-            },
-            Mutant {
-                name: "starter-swallows",
-                breaks: "E2",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a process that has started ignores all other lists: two starters wait for ever",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
         Ok(RingListConfig {
             weights: Weights::read(settings),
             suppresses: settings.get("suppress") == "yes",
-            broken: settings.mutant().map(|name| match name {
-                "min-wins" => Broken::MinWins,
-                "forget-last" => Broken::ForgetLast,
-                _ => Broken::StarterSwallows,
-            }),
+            mutation: Mutation::of(settings),
         })
     }
 }

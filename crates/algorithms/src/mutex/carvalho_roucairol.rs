@@ -47,9 +47,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Tally};
-use crate::{
-    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
-};
+use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Carvalho and Roucairol's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,16 +88,7 @@ struct Asked {
 /// Settings of [`CarvalhoRoucairol`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CarvalhoRoucairolConfig {
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    KeepPermission,
-    GiveWhileHolding,
-    NoAskAgain,
-    GiveWay,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -296,18 +285,18 @@ impl CarvalhoRoucairol {
         let we_go_first = match self.state {
             State::Released => false,
             State::Wanted { mine } => mine < theirs && !self.gives_way(theirs.process),
-            State::Held => self.config.broken != Some(Broken::GiveWhileHolding),
+            State::Held => self.config.mutation != Some(Mutation::GiveWhileHolding),
         };
         if we_go_first || !self.permitted.contains(theirs.process) {
             return false;
         }
-        if self.config.broken != Some(Broken::KeepPermission) {
+        if self.config.mutation != Some(Mutation::KeepPermission) {
             self.permitted.remove(theirs.process);
         }
         out.send(theirs.process, Msg::Reply { clock: self.clock.tick(), fence: self.fence });
         let gives_way = self.gives_way(theirs.process);
         if let State::Wanted { mine } = &mut self.state
-            && self.config.broken != Some(Broken::NoAskAgain)
+            && self.config.mutation != Some(Mutation::NoAskAgain)
         {
             if gives_way {
                 mine.time = self.clock.time();
@@ -317,9 +306,9 @@ impl CarvalhoRoucairol {
         true
     }
 
-    /// What a broken twin does: whoever waits lets the other go first, and asks again behind it.
+    /// What a mutant does: whoever waits lets the other go first, and asks again behind it.
     fn gives_way(&self, to: NodeId) -> bool {
-        self.config.broken == Some(Broken::GiveWay) && to < self.id
+        self.config.mutation == Some(Mutation::GiveWay) && to < self.id
     }
 
     fn become_released(&mut self, out: &mut impl Effects<Self>) {
@@ -328,6 +317,27 @@ impl CarvalhoRoucairol {
         let mut asked = core::mem::take(&mut self.asked);
         asked.retain(|theirs| !self.maybe_give(theirs.stamp, out));
         self.asked = asked;
+    }
+}
+
+mutants! {
+    enum Mutation {
+        KeepPermission {
+            name: "keep-permission", breaks: "ME1", nodes: 2, trigger: Schedule,
+            change: "a process that gives a permission away goes on as if it still had it",
+        }
+        GiveWhileHolding {
+            name: "give-while-holding", breaks: "ME1", nodes: 2, trigger: Schedule,
+            change: "a process inside gives permissions away instead of on its way out",
+        }
+        NoAskAgain {
+            name: "no-ask-again", breaks: "ME2", nodes: 3, trigger: Schedule,
+            change: "a process that gives a permission away while it waits does not ask for it again",
+        }
+        GiveWay {
+            name: "give-way", breaks: "ME3", nodes: 2, trigger: Forever,
+            change: "who waits gives a permission that a lower id asks for, and asks anew with a later stamp",
+        }
     }
 }
 
@@ -344,47 +354,11 @@ impl Algorithm for CarvalhoRoucairol {
         cost: "0 to 2(n-1) per entry",
         faults: "none: one crashed process or lost message blocks all who need its permission",
         settings: &[],
-        mutants: &[
-            Mutant {
-                name: "keep-permission",
-                breaks: "ME1",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process that gives a permission away goes on as if it still had it",
-            },
-            Mutant {
-                name: "give-while-holding",
-                breaks: "ME1",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process inside gives permissions away instead of on its way out",
-            },
-            Mutant {
-                name: "no-ask-again",
-                breaks: "ME2",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a process that gives a permission away while it waits does not ask for it again",
-            },
-            Mutant {
-                name: "give-way",
-                breaks: "ME3",
-                nodes: 2,
-                trigger: Trigger::Forever,
-                change: "who waits gives a permission that a lower id asks for, and asks anew with a later stamp",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(CarvalhoRoucairolConfig {
-            broken: settings.mutant().map(|name| match name {
-                "keep-permission" => Broken::KeepPermission,
-                "give-while-holding" => Broken::GiveWhileHolding,
-                "give-way" => Broken::GiveWay,
-                _ => Broken::NoAskAgain,
-            }),
-        })
+        Ok(CarvalhoRoucairolConfig { mutation: Mutation::of(settings) })
     }
 }
 

@@ -47,9 +47,9 @@ use serde::{Deserialize, Serialize};
 
 use super::lives::numbers_before;
 use super::{Epoch, Event, Fence, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
+use crate::recovery;
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the central coordinator algorithm.
@@ -99,7 +99,7 @@ pub struct CentralConfig {
     coordinator: NodeId,
     answer: Answer,
     watch: Watch,
-    broken: Option<Broken>,
+    mutation: Option<Mutation>,
 }
 
 /// What the coordinator says to those who have to wait.
@@ -136,15 +136,6 @@ enum Heard {
 pub enum CentralTimer {
     /// The coordinator has had the time to answer.
     Answer,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    GrantWhileHeld,
-    NeverFreed,
-    Lifo,
-    ForgetQueue,
 }
 
 /// One request: whose it is, and which of that client's.
@@ -400,7 +391,7 @@ impl Central {
 impl Central {
     fn on_request(&mut self, rid: RequestId, out: &mut impl Effects<Self>) {
         let Some(desk) = &mut self.desk else { return };
-        match desk.holder.filter(|_| self.config.broken != Some(Broken::GrantWhileHeld)) {
+        match desk.holder.filter(|_| self.config.mutation != Some(Mutation::GrantWhileHeld)) {
             // A retry gets the same answer again.
             Some(held) if held.rid == rid => {
                 out.send(rid.client, Msg::Granted { rid, fence: held.fence });
@@ -458,13 +449,13 @@ impl Central {
 
     fn grant_next(&mut self, out: &mut impl Effects<Self>) {
         let Some(desk) = &mut self.desk else { return };
-        let next = match self.config.broken {
-            Some(Broken::Lifo) => desk.queue.pop_back(),
+        let next = match self.config.mutation {
+            Some(Mutation::Lifo) => desk.queue.pop_back(),
             _ => desk.queue.pop_front(),
         };
         match next {
             Some(next) => self.grant(next, out),
-            None if self.config.broken == Some(Broken::NeverFreed) => {}
+            None if self.config.mutation == Some(Mutation::NeverFreed) => {}
             None => desk.holder = None,
         }
     }
@@ -494,6 +485,24 @@ impl Desk {
         }
         self.queue.push_back(rid);
         Some(self.queue.len() as u32)
+    }
+}
+
+mutants! {
+    enum Mutation {
+        GrantWhileHeld {
+            name: "grant-while-held", breaks: "ME1", nodes: 3, trigger: Schedule,
+            change: "the coordinator grants a request without looking whether somebody is inside",
+        }
+        NeverFreed {
+            name: "never-freed", breaks: "ME2", nodes: 3, trigger: Schedule,
+            change: "a release while nobody waits leaves the lock taken",
+        }
+        Lifo {
+            name: "lifo", breaks: "ME5-FCFS", nodes: 4, trigger: Schedule,
+            change: "the next is taken from the wrong end of the queue",
+        }
+        ForgetQueue { same_as: recovery::Mutation::ForgetQueue }
     }
 }
 
@@ -532,36 +541,7 @@ impl Algorithm for Central {
                 help: "whether clients find out by themselves that the coordinator is dead; impatient ones are misled",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "grant-while-held",
-                breaks: "ME1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the coordinator grants a request without looking whether somebody is inside",
-            },
-            Mutant {
-                name: "never-freed",
-                breaks: "ME2",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a release while nobody waits leaves the lock taken",
-            },
-            Mutant {
-                name: "lifo",
-                breaks: "ME5-FCFS",
-                nodes: 4,
-                trigger: Trigger::Schedule,
-                change: "the next is taken from the wrong end of the queue",
-            },
-            Mutant {
-                name: "failover-forgets-queue",
-                breaks: "ME3",
-                nodes: 3,
-                trigger: Trigger::Crash,
-                change: "a new coordinator does not take over who waits",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
@@ -584,12 +564,7 @@ impl Algorithm for Central {
                 "impatient" => Watch::Impatient,
                 _ => Watch::Off,
             },
-            broken: settings.mutant().map(|name| match name {
-                "grant-while-held" => Broken::GrantWhileHeld,
-                "never-freed" => Broken::NeverFreed,
-                "failover-forgets-queue" => Broken::ForgetQueue,
-                _ => Broken::Lifo,
-            }),
+            mutation: Mutation::of(settings),
         })
     }
 }
@@ -614,7 +589,7 @@ impl Mutex for Central {
         }
         if let Some(desk) = &mut process.desk {
             desk.holder = roll.inside().map(|(client, fence)| Grant { rid: rid(client), fence });
-            if process.config.broken != Some(Broken::ForgetQueue) {
+            if process.config.mutation != Some(Mutation::ForgetQueue) {
                 desk.queue = roll.waiting().iter().map(|stamp| rid(stamp.process)).collect();
             }
             process.reopen(out);

@@ -37,8 +37,7 @@ use serde::{Deserialize, Serialize};
 use super::queue::RequestQueue;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of Lamport's algorithm.
@@ -74,16 +73,7 @@ enum State {
 pub struct LamportConfig {
     /// Whether a reply that says nothing new is left out.
     suppresses: bool,
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    OneReply,
-    NoTieBreak,
-    SilentExit,
-    GiveWay,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other; every message is stamped.
@@ -254,10 +244,10 @@ impl Lamport {
         out.send(theirs.process, Msg::Reply { time, fence: self.fence });
     }
 
-    /// What a broken twin does: whoever waits takes its request back, and asks again behind the other.
+    /// What a mutant does: whoever waits takes its request back, and asks again behind the other.
     fn maybe_give_way(&mut self, to: NodeId, out: &mut impl Effects<Self>) {
         let waits = matches!(self.state, State::Waiting { .. });
-        if self.config.broken == Some(Broken::GiveWay) && waits && to < self.id {
+        if self.config.mutation == Some(Mutation::GiveWay) && waits && to < self.id {
             self.become_idle(out);
             self.acquire(out);
         }
@@ -274,8 +264,8 @@ impl Lamport {
     }
 
     fn heads_the_queue(&self, mine: Stamp) -> bool {
-        match self.config.broken {
-            Some(Broken::NoTieBreak) => self.queue.iter().all(|other| mine.time <= other.time),
+        match self.config.mutation {
+            Some(Mutation::NoTieBreak) => self.queue.iter().all(|other| mine.time <= other.time),
             _ => self.queue.first() == Some(mine),
         }
     }
@@ -284,8 +274,8 @@ impl Lamport {
     fn has_heard_later_than(&self, mine: Stamp) -> bool {
         let mut latest = self.members.iter().zip(&self.last).filter(|(other, _)| *other != self.id);
         let is_later = |(process, &time): (NodeId, &u64)| mine < Stamp { time, process };
-        match self.config.broken {
-            Some(Broken::OneReply) => latest.any(is_later),
+        match self.config.mutation {
+            Some(Mutation::OneReply) => latest.any(is_later),
             _ => latest.all(is_later),
         }
     }
@@ -299,11 +289,32 @@ impl Lamport {
 
     fn tell_all(&mut self, message: &LamportMessage, out: &mut impl Effects<Self>) {
         self.told.fill(self.clock.time());
-        let left_out = match (self.config.broken, message) {
-            (Some(Broken::SilentExit), Msg::Release { .. }) => self.members.others(self.id).next_back(),
+        let left_out = match (self.config.mutation, message) {
+            (Some(Mutation::SilentExit), Msg::Release { .. }) => self.members.others(self.id).next_back(),
             _ => None,
         };
         out.send_all(self.members.others(self.id).filter(|other| Some(*other) != left_out), message);
+    }
+}
+
+mutants! {
+    enum Mutation {
+        OneReply {
+            name: "one-reply", breaks: "ME1", nodes: 3, trigger: Schedule,
+            change: "a process enters at the head of its own queue once it has heard from one other",
+        }
+        NoTieBreak {
+            name: "no-tie-break", breaks: "ME1", nodes: 2, trigger: Schedule,
+            change: "requests with equal stamps are not ordered by id: both are at the head",
+        }
+        SilentExit {
+            name: "silent-exit", breaks: "ME2", nodes: 2, trigger: Schedule,
+            change: "a process that leaves does not tell the last of the others",
+        }
+        GiveWay {
+            name: "give-way", breaks: "ME5-HB", nodes: 3, trigger: Schedule,
+            change: "who waits takes its request back and asks anew when a lower id asks",
+        }
     }
 }
 
@@ -326,47 +337,13 @@ impl Algorithm for Lamport {
             unsafe_values: &[],
             help: "whether every request is replied to, or only where nothing later has been sent already",
         }],
-        mutants: &[
-            Mutant {
-                name: "one-reply",
-                breaks: "ME1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a process enters at the head of its own queue once it has heard from one other",
-            },
-            Mutant {
-                name: "no-tie-break",
-                breaks: "ME1",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "requests with equal stamps are not ordered by id: both are at the head",
-            },
-            Mutant {
-                name: "silent-exit",
-                breaks: "ME2",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process that leaves does not tell the last of the others",
-            },
-            Mutant {
-                name: "give-way",
-                breaks: "ME5-HB",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "who waits takes its request back and asks anew when a lower id asks",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
         Ok(LamportConfig {
             suppresses: settings.get("replies") == "suppressed",
-            broken: settings.mutant().map(|name| match name {
-                "one-reply" => Broken::OneReply,
-                "no-tie-break" => Broken::NoTieBreak,
-                "give-way" => Broken::GiveWay,
-                _ => Broken::SilentExit,
-            }),
+            mutation: Mutation::of(settings),
         })
     }
 }

@@ -45,8 +45,7 @@ use super::queue::RequestQueue;
 use super::quorum::Quorums;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of Maekawa's algorithm: a requester and an arbiter in one.
@@ -101,7 +100,7 @@ pub struct MaekawaConfig {
     rule: Rule,
     /// Whether every inquiry for a vote is answered by giving it back, unless we are inside.
     eager: bool,
-    broken: Option<Broken>,
+    mutation: Option<Mutation>,
 }
 
 /// Which quorums a group has.
@@ -119,15 +118,6 @@ impl Rule {
             Self::Plane => Quorums::plane(n).unwrap_or_else(|| Quorums::grid(n)),
         }
     }
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    NoSanders,
-    Revote,
-    KeepYielded,
-    NoClock,
 }
 
 /// What requesters and arbiters say to each other; `time` is that of the request.
@@ -321,7 +311,7 @@ impl Maekawa {
 /// The requester.
 impl Maekawa {
     fn acquire(&mut self, out: &mut impl Effects<Self>) {
-        if self.config.broken != Some(Broken::NoClock) {
+        if self.config.mutation != Some(Mutation::NoClock) {
             self.clock.tick();
         }
         let mine = Stamp { time: self.clock.time(), process: self.id };
@@ -378,7 +368,7 @@ impl Maekawa {
     fn yield_vote(&mut self, arbiter: NodeId, out: &mut impl Effects<Self>) {
         let State::Waiting { mine, votes, failed, .. } = &mut self.state else { return };
         let time = mine.time;
-        if self.config.broken != Some(Broken::KeepYielded) {
+        if self.config.mutation != Some(Mutation::KeepYielded) {
             votes.remove(arbiter);
         }
         failed.insert(arbiter);
@@ -403,14 +393,14 @@ impl Maekawa {
             self.arbiter.queue.insert(theirs);
             return self.maybe_fail(theirs, out);
         }
-        if self.config.broken == Some(Broken::Revote) {
+        if self.config.mutation == Some(Mutation::Revote) {
             self.arbiter.queue.insert(granted);
             return self.vote_for(theirs, out);
         }
         self.arbiter.queue.insert(theirs);
         // The rule of Sanders: who was first in the queue, and could hope for the vote to come back, is no longer.
         if let Some(pushed) = first.filter(|first| *first < granted)
-            && self.config.broken != Some(Broken::NoSanders)
+            && self.config.mutation != Some(Mutation::NoSanders)
         {
             self.maybe_fail(pushed, out);
         }
@@ -455,6 +445,27 @@ impl Maekawa {
     }
 }
 
+mutants! {
+    enum Mutation {
+        NoSanders {
+            name: "no-sanders", breaks: "ME2", nodes: 4, trigger: Schedule,
+            change: "who is pushed from the head of a queue by an earlier request is not told: the original paper",
+        }
+        Revote {
+            name: "revote", breaks: "ME1", nodes: 3, trigger: Schedule,
+            change: "an arbiter votes for an earlier request before it has its vote back",
+        }
+        KeepYielded {
+            name: "keep-yielded", breaks: "ME1", nodes: 3, trigger: Schedule,
+            change: "a process that gives a vote back goes on counting it",
+        }
+        NoClock {
+            name: "no-clock", breaks: "ME3", nodes: 3, trigger: Forever,
+            change: "clocks stand still: of two requests that of the lower id always comes first",
+        }
+    }
+}
+
 impl Algorithm for Maekawa {
     const ABOUT: About = About {
         name: "maekawa",
@@ -483,36 +494,7 @@ impl Algorithm for Maekawa {
                 help: "whether a vote is given back when one knows that one has to wait, or whenever it is asked for",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "no-sanders",
-                breaks: "ME2",
-                nodes: 4,
-                trigger: Trigger::Schedule,
-                change: "who is pushed from the head of a queue by an earlier request is not told: the original paper",
-            },
-            Mutant {
-                name: "revote",
-                breaks: "ME1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "an arbiter votes for an earlier request before it has its vote back",
-            },
-            Mutant {
-                name: "keep-yielded",
-                breaks: "ME1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a process that gives a vote back goes on counting it",
-            },
-            Mutant {
-                name: "no-clock",
-                breaks: "ME3",
-                nodes: 3,
-                trigger: Trigger::Forever,
-                change: "clocks stand still: of two requests that of the lower id always comes first",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
@@ -526,12 +508,7 @@ impl Algorithm for Maekawa {
             quorums: rule.quorums(n),
             rule,
             eager: settings.get("variant") == "eager",
-            broken: settings.mutant().map(|name| match name {
-                "no-sanders" => Broken::NoSanders,
-                "revote" => Broken::Revote,
-                "no-clock" => Broken::NoClock,
-                _ => Broken::KeepYielded,
-            }),
+            mutation: Mutation::of(settings),
         })
     }
 }

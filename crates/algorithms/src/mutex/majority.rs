@@ -54,8 +54,7 @@ use serde::{Deserialize, Serialize};
 use super::queue::RequestQueue;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the majority algorithm: a requester and a voter in one.
@@ -69,7 +68,7 @@ pub struct Majority {
     voter: Voter,
     epoch: Epoch,
     fence: FenceCounter,
-    /// Who is not counted; always nobody, but for a broken twin.
+    /// Who is not counted; always nobody, but for a mutant.
     down: NodeSet,
     /// The time in which an uncontended request is answered: what a first try waits at least.
     patience: Duration,
@@ -108,7 +107,7 @@ pub struct MajorityConfig {
     mode: Mode,
     /// How often a pause becomes twice as long.
     doublings: u32,
-    broken: Option<Broken>,
+    mutation: Option<Mutation>,
 }
 
 /// What is done about split votes.
@@ -119,16 +118,6 @@ enum Mode {
     View,
     Backoff,
     Literal,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    NoRecall,
-    Revote,
-    HalfIsEnough,
-    Shrinking,
-    NoClock,
 }
 
 /// The only timer.
@@ -260,7 +249,7 @@ impl Protocol for Majority {
             // A voter that is down is one vote less; a vote that a dead process had stays given, since only an
             // agreement of the others could tell that it is not inside.
             Input::PeerDown { peer, .. } => {
-                if self.config.broken == Some(Broken::Shrinking) && self.members.contains(peer) {
+                if self.config.mutation == Some(Mutation::Shrinking) && self.members.contains(peer) {
                     self.down.insert(peer);
                     self.maybe_enter(out);
                 }
@@ -333,7 +322,7 @@ impl Majority {
 /// The requester.
 impl Majority {
     fn ask(&mut self, retries: u32, out: &mut impl Effects<Self>) {
-        if self.config.broken != Some(Broken::NoClock) {
+        if self.config.mutation != Some(Mutation::NoClock) {
             self.clock.tick();
         }
         let mine = Stamp { time: self.clock.time(), process: self.id };
@@ -353,9 +342,9 @@ impl Majority {
     /// How many votes let one in.
     fn needed(&self) -> usize {
         let n = self.members.len();
-        match (self.config.mode, self.config.broken) {
-            (_, Some(Broken::Shrinking)) => (n - self.down.len()) / 2 + 1,
-            (_, Some(Broken::HalfIsEnough)) => n.div_ceil(2),
+        match (self.config.mode, self.config.mutation) {
+            (_, Some(Mutation::Shrinking)) => (n - self.down.len()) / 2 + 1,
+            (_, Some(Mutation::HalfIsEnough)) => n.div_ceil(2),
             (Mode::Literal, _) if n == 1 => 0,
             (Mode::Literal, _) => (n - 1) / 2 + 1,
             (Mode::Voting | Mode::View | Mode::Backoff, _) => n / 2 + 1,
@@ -442,14 +431,14 @@ impl Majority {
             return self.vote_for(theirs, out);
         };
         let earlier = theirs < vote;
-        if earlier && self.config.broken == Some(Broken::Revote) {
+        if earlier && self.config.mutation == Some(Mutation::Revote) {
             self.voter.queue.insert(vote);
             return self.vote_for(theirs, out);
         }
         self.voter.queue.insert(theirs);
         self.tell(theirs.process, Msg::Queued { time: theirs.time, holder: vote.process }, out);
         let recalls = matches!(self.config.mode, Mode::Voting | Mode::View)
-            && self.config.broken != Some(Broken::NoRecall);
+            && self.config.mutation != Some(Mutation::NoRecall);
         if earlier && recalls && !self.voter.inquired {
             self.voter.inquired = true;
             self.tell(vote.process, Msg::Inquire { time: vote.time }, out);
@@ -500,6 +489,31 @@ impl Majority {
     }
 }
 
+mutants! {
+    enum Mutation {
+        NoRecall {
+            name: "no-recall", breaks: "ME2", nodes: 3, trigger: Schedule,
+            change: "a vote, once given, is never asked back: split votes stay split",
+        }
+        Revote {
+            name: "revote", breaks: "ME1", nodes: 3, trigger: Schedule,
+            change: "a voter votes for an earlier request before it has its vote back",
+        }
+        HalfIsEnough {
+            name: "half-is-enough", breaks: "ME1", nodes: 4, trigger: Schedule,
+            change: "half of the votes let one in, so that in an even group two halves do",
+        }
+        Shrinking {
+            name: "shrinking", breaks: "ME1", nodes: 3, trigger: Suspicion,
+            change: "majorities are counted among those who are not suspected, without asking the others",
+        }
+        NoClock {
+            name: "no-clock", breaks: "ME1", nodes: 3, trigger: Forever,
+            change: "clocks stand still: a request has the same stamp as the one before it",
+        }
+    }
+}
+
 impl Algorithm for Majority {
     const ABOUT: About = About {
         name: "majority",
@@ -529,43 +543,7 @@ impl Algorithm for Majority {
                 help: "mode backoff: how often the pause before the next try becomes twice as long",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "no-recall",
-                breaks: "ME2",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a vote, once given, is never asked back: split votes stay split",
-            },
-            Mutant {
-                name: "revote",
-                breaks: "ME1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a voter votes for an earlier request before it has its vote back",
-            },
-            Mutant {
-                name: "half-is-enough",
-                breaks: "ME1",
-                nodes: 4,
-                trigger: Trigger::Schedule,
-                change: "half of the votes let one in, so that in an even group two halves do",
-            },
-            Mutant {
-                name: "shrinking",
-                breaks: "ME1",
-                nodes: 3,
-                trigger: Trigger::Suspicion,
-                change: "majorities are counted among those who are not suspected, without asking the others",
-            },
-            Mutant {
-                name: "no-clock",
-                breaks: "ME1",
-                nodes: 3,
-                trigger: Trigger::Forever,
-                change: "clocks stand still: a request has the same stamp as the one before it",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
@@ -577,14 +555,7 @@ impl Algorithm for Majority {
                 _ => Mode::Voting,
             },
             doublings: u32::try_from(settings.number("doublings")).unwrap_or(0),
-            broken: match settings.mutant() {
-                Some("no-recall") => Some(Broken::NoRecall),
-                Some("revote") => Some(Broken::Revote),
-                Some("half-is-enough") => Some(Broken::HalfIsEnough),
-                Some("no-clock") => Some(Broken::NoClock),
-                Some(_) => Some(Broken::Shrinking),
-                None => None,
-            },
+            mutation: Mutation::of(settings),
         })
     }
 }

@@ -52,8 +52,7 @@ use serde::{Deserialize, Serialize};
 use super::tree::Tree;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of Raymond's algorithm.
@@ -107,16 +106,7 @@ struct Recovery {
 pub struct RaymondConfig {
     /// Shared by all processes.
     tree: Arc<Tree>,
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    NoReAsk,
-    KeepToken,
-    PassWhileInside,
-    Lifo,
+    mutation: Option<Mutation>,
 }
 
 /// What neighbours say to each other.
@@ -352,19 +342,19 @@ impl Raymond {
             return;
         }
         let passed = self.assign(out);
-        if !(passed && self.config.broken == Some(Broken::NoReAsk)) {
+        if !(passed && self.config.mutation == Some(Mutation::NoReAsk)) {
             self.ask(out);
         }
     }
 
     /// Gives the token to the head of the queue, if it is here and not in use; says whether it has left.
     fn assign(&mut self, out: &mut impl Effects<Self>) -> bool {
-        let in_use = self.state == State::Holding && self.config.broken != Some(Broken::PassWhileInside);
+        let in_use = self.state == State::Holding && self.config.mutation != Some(Mutation::PassWhileInside);
         if self.holder != Some(self.id) || in_use {
             return false;
         }
-        let next = match self.config.broken {
-            Some(Broken::Lifo) => self.queue.pop_back(),
+        let next = match self.config.mutation {
+            Some(Mutation::Lifo) => self.queue.pop_back(),
             _ => self.queue.pop_front(),
         };
         let Some(next) = next else { return false };
@@ -373,7 +363,7 @@ impl Raymond {
             out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
             return false;
         }
-        if self.config.broken != Some(Broken::KeepToken) {
+        if self.config.mutation != Some(Mutation::KeepToken) {
             self.holder = Some(next);
         }
         self.passes = self.passes.saturating_add(1);
@@ -450,6 +440,27 @@ impl Raymond {
     }
 }
 
+mutants! {
+    enum Mutation {
+        NoReAsk {
+            name: "no-re-ask", breaks: "ME2", nodes: 3, trigger: Schedule,
+            change: "a process that passes the token on does not ask for it again, although others wait there",
+        }
+        KeepToken {
+            name: "keep-token", breaks: "TOK", nodes: 2, trigger: Schedule,
+            change: "a process that passes the token on goes on as if it still had it",
+        }
+        PassWhileInside {
+            name: "pass-while-inside", breaks: "ME1", nodes: 2, trigger: Schedule,
+            change: "a process inside passes the token on instead of on its way out",
+        }
+        Lifo {
+            name: "lifo", breaks: "ME3", nodes: 3, trigger: Forever,
+            change: "the next is taken from the wrong end of the queue",
+        }
+    }
+}
+
 impl Algorithm for Raymond {
     const ABOUT: About = About {
         name: "raymond",
@@ -492,36 +503,7 @@ impl Algorithm for Raymond {
                 help: "the parent of everyone but the root, as child:parent (tree=given)",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "no-re-ask",
-                breaks: "ME2",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a process that passes the token on does not ask for it again, although others wait there",
-            },
-            Mutant {
-                name: "keep-token",
-                breaks: "TOK",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process that passes the token on goes on as if it still had it",
-            },
-            Mutant {
-                name: "pass-while-inside",
-                breaks: "ME1",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process inside passes the token on instead of on its way out",
-            },
-            Mutant {
-                name: "lifo",
-                breaks: "ME3",
-                nodes: 3,
-                trigger: Trigger::Forever,
-                change: "the next is taken from the wrong end of the queue",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
@@ -538,15 +520,7 @@ impl Algorithm for Raymond {
             "random" => Tree::random(members, settings.number("tree-seed")),
             _ => Tree::balanced(n, settings.number("arity") as usize),
         };
-        Ok(RaymondConfig {
-            tree: Arc::new(tree),
-            broken: settings.mutant().map(|name| match name {
-                "no-re-ask" => Broken::NoReAsk,
-                "keep-token" => Broken::KeepToken,
-                "lifo" => Broken::Lifo,
-                _ => Broken::PassWhileInside,
-            }),
-        })
+        Ok(RaymondConfig { tree: Arc::new(tree), mutation: Mutation::of(settings) })
     }
 }
 

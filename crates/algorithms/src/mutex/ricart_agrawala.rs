@@ -37,8 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of Ricart and Agrawala's first algorithm.
@@ -74,16 +73,7 @@ pub struct RicartAgrawalaConfig {
     says_queued: bool,
     /// Whether replies carry the clock of their sender.
     tells_clock: bool,
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    NoTieBreak,
-    ReplyWhileHolding,
-    ForgetDeferred,
-    GiveWay,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -232,11 +222,11 @@ impl RicartAgrawala {
         self.clock.witness(theirs.time);
         let we_go_first = match &self.state {
             State::Released => false,
-            State::Wanted { mine, .. } => match self.config.broken {
-                Some(Broken::NoTieBreak) => mine.time < theirs.time,
+            State::Wanted { mine, .. } => match self.config.mutation {
+                Some(Mutation::NoTieBreak) => mine.time < theirs.time,
                 _ => *mine < theirs,
             },
-            State::Held => self.config.broken != Some(Broken::ReplyWhileHolding),
+            State::Held => self.config.mutation != Some(Mutation::ReplyWhileHolding),
         };
         if !we_go_first {
             return self.reply(theirs, out);
@@ -256,10 +246,10 @@ impl RicartAgrawala {
         }
     }
 
-    /// What a broken twin does: whoever waits takes its request back, and asks again behind the other.
+    /// What a mutant does: whoever waits takes its request back, and asks again behind the other.
     fn gives_way(&self, to: NodeId) -> bool {
         let waits = matches!(self.state, State::Wanted { .. });
-        self.config.broken == Some(Broken::GiveWay) && waits && to < self.id
+        self.config.mutation == Some(Mutation::GiveWay) && waits && to < self.id
     }
 
     fn on_reply(&mut self, from: NodeId, time: u64, out: &mut impl Effects<Self>) {
@@ -284,7 +274,7 @@ impl RicartAgrawala {
     fn become_released(&mut self, out: &mut impl Effects<Self>) {
         self.state = State::Released;
         let mut deferred = core::mem::take(&mut self.deferred);
-        if self.config.broken == Some(Broken::ForgetDeferred) {
+        if self.config.mutation == Some(Mutation::ForgetDeferred) {
             deferred.pop();
         }
         for theirs in deferred.drain(..) {
@@ -298,6 +288,27 @@ impl RicartAgrawala {
         // The paper's replies tell nothing that the requester does not know.
         let clock = if self.config.tells_clock { self.clock.time() } else { theirs.time };
         out.send(theirs.process, Msg::Reply { time: theirs.time, clock, fence: self.fence });
+    }
+}
+
+mutants! {
+    enum Mutation {
+        NoTieBreak {
+            name: "no-tie-break", breaks: "ME1", nodes: 2, trigger: Schedule,
+            change: "requests with equal stamps are not ordered by id: both let each other in",
+        }
+        ReplyWhileHolding {
+            name: "reply-while-holding", breaks: "ME1", nodes: 2, trigger: Schedule,
+            change: "a process inside replies at once instead of on its way out",
+        }
+        ForgetDeferred {
+            name: "forget-deferred", breaks: "ME2", nodes: 2, trigger: Schedule,
+            change: "a process that leaves forgets the last of those it kept waiting",
+        }
+        GiveWay {
+            name: "give-way", breaks: "ME5-HB", nodes: 3, trigger: Schedule,
+            change: "who waits takes its request back and asks anew when a lower id asks",
+        }
     }
 }
 
@@ -329,48 +340,14 @@ impl Algorithm for RicartAgrawala {
                 help: "whether replies carry a clock, so that entries follow causality; plain as in the paper",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "no-tie-break",
-                breaks: "ME1",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "requests with equal stamps are not ordered by id: both let each other in",
-            },
-            Mutant {
-                name: "reply-while-holding",
-                breaks: "ME1",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process inside replies at once instead of on its way out",
-            },
-            Mutant {
-                name: "forget-deferred",
-                breaks: "ME2",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process that leaves forgets the last of those it kept waiting",
-            },
-            Mutant {
-                name: "give-way",
-                breaks: "ME5-HB",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "who waits takes its request back and asks anew when a lower id asks",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
         Ok(RicartAgrawalaConfig {
             says_queued: settings.get("answer") == "queued",
             tells_clock: settings.get("replies") == "stamped",
-            broken: settings.mutant().map(|name| match name {
-                "no-tie-break" => Broken::NoTieBreak,
-                "give-way" => Broken::GiveWay,
-                "reply-while-holding" => Broken::ReplyWhileHolding,
-                _ => Broken::ForgetDeferred,
-            }),
+            mutation: Mutation::of(settings),
         })
     }
 }

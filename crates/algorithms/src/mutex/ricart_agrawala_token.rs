@@ -41,9 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lives::{Down, numbers_before, within_life};
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
-use crate::{
-    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
-};
+use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Ricart and Agrawala's second algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,15 +91,7 @@ pub struct Token {
 /// Settings of [`RicartAgrawalaToken`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RicartAgrawalaTokenConfig {
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    NoTick,
-    KeepToken,
-    LowestFirst,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -254,7 +244,7 @@ impl RicartAgrawalaToken {
             State::TokenPresent(token) => self.enter(token, out),
             State::NoToken { wanted: false } => {
                 // Later than all that we were served for: that is what tells the others that we wait.
-                if self.config.broken != Some(Broken::NoTick) {
+                if self.config.mutation != Some(Mutation::NoTick) {
                     self.clock.tick();
                 }
                 let time = self.stamp();
@@ -328,15 +318,15 @@ impl RicartAgrawalaToken {
             self.request[*place] > token.departures[*place] && !self.down.contains(self.members.at(*place))
         };
         let n = self.members.len();
-        let mut round = match self.config.broken {
-            Some(Broken::LowestFirst) => (0..self.place).chain(self.place + 1..n),
+        let mut round = match self.config.mutation {
+            Some(Mutation::LowestFirst) => (0..self.place).chain(self.place + 1..n),
             _ => (self.place + 1..n).chain(0..self.place),
         };
         let Some(next) = round.find(waits) else { return };
         token.departures[self.place] = departure;
         self.passed = departure;
         let State::TokenPresent(token) = self.leave_state() else { return };
-        if self.config.broken == Some(Broken::KeepToken) {
+        if self.config.mutation == Some(Mutation::KeepToken) {
             self.state = State::TokenPresent(token.clone());
         }
         out.send(self.members.at(next), Msg::Token(token));
@@ -358,6 +348,23 @@ impl RicartAgrawalaToken {
     }
 }
 
+mutants! {
+    enum Mutation {
+        NoTick {
+            name: "no-tick", breaks: "ME2", nodes: 2, trigger: Schedule,
+            change: "the clock does not tick before a request: it looks as if it had been served",
+        }
+        KeepToken {
+            name: "keep-token", breaks: "TOK", nodes: 2, trigger: Schedule,
+            change: "a process passes a copy of the token on and keeps the token",
+        }
+        LowestFirst {
+            name: "lowest-first", breaks: "ME4", nodes: 3, trigger: Schedule,
+            change: "the search for the next begins with the first member and not with the successor",
+        }
+    }
+}
+
 impl Algorithm for RicartAgrawalaToken {
     const ABOUT: About = About {
         name: "ricart-agrawala-token",
@@ -371,39 +378,11 @@ impl Algorithm for RicartAgrawalaToken {
         cost: "0 if the token is at hand, else n per entry",
         faults: "crashed processes without the token, if a detector tells; the token, once lost, blocks everyone",
         settings: &[],
-        mutants: &[
-            Mutant {
-                name: "no-tick",
-                breaks: "ME2",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "the clock does not tick before a request: it looks as if it had been served",
-            },
-            Mutant {
-                name: "keep-token",
-                breaks: "TOK",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process passes a copy of the token on and keeps the token",
-            },
-            Mutant {
-                name: "lowest-first",
-                breaks: "ME4",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the search for the next begins with the first member and not with the successor",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(RicartAgrawalaTokenConfig {
-            broken: settings.mutant().map(|name| match name {
-                "no-tick" => Broken::NoTick,
-                "keep-token" => Broken::KeepToken,
-                _ => Broken::LowestFirst,
-            }),
-        })
+        Ok(RicartAgrawalaTokenConfig { mutation: Mutation::of(settings) })
     }
 }
 

@@ -44,9 +44,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
-use crate::{
-    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
-};
+use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Singhal's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -125,16 +123,7 @@ pub struct SinghalToken {
 /// Settings of [`Singhal`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SinghalConfig {
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    NoReturnRequest,
-    KeepToken,
-    IgnoreWhileInside,
-    LowestFirst,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -330,12 +319,12 @@ impl Singhal {
         let known = self.views[theirs].is_requesting();
         self.views[theirs].number = number;
         match self.doing() {
-            Doing::Executing if self.config.broken == Some(Broken::IgnoreWhileInside) => {}
+            Doing::Executing if self.config.mutation == Some(Mutation::IgnoreWhileInside) => {}
             Doing::Nothing | Doing::Executing => self.views[theirs].doing = Doing::Requesting,
             // We did not believe it to be requesting, so it has not got our request; it may have the token before us.
             Doing::Requesting => {
                 self.views[theirs].doing = Doing::Requesting;
-                if !known && self.config.broken != Some(Broken::NoReturnRequest) {
+                if !known && self.config.mutation != Some(Mutation::NoReturnRequest) {
                     out.send(from, Msg::Request { number: self.views[self.place].number });
                 }
             }
@@ -378,8 +367,8 @@ impl Singhal {
             }
         }
         let n = self.views.len();
-        let first = match self.config.broken {
-            Some(Broken::LowestFirst) => 0,
+        let first = match self.config.mutation {
+            Some(Mutation::LowestFirst) => 0,
             _ => self.place + 1,
         };
         let next = (0..n).map(|step| (first + step) % n).find(|place| self.is_served(*place));
@@ -399,7 +388,7 @@ impl Singhal {
         token.views[next] = self.views[next];
         token.passes = token.passes.saturating_add(1);
         self.passes = token.passes;
-        if self.config.broken == Some(Broken::KeepToken) {
+        if self.config.mutation == Some(Mutation::KeepToken) {
             self.token = Some(token.clone());
         } else if self.doing() == Doing::Holding {
             self.become_doing(Doing::Nothing);
@@ -418,6 +407,27 @@ impl Singhal {
     }
 }
 
+mutants! {
+    enum Mutation {
+        NoReturnRequest {
+            name: "no-return-request", breaks: "ME2", nodes: 3, trigger: Schedule,
+            change: "a requesting process does not send its own request to one of which it learns that it requests",
+        }
+        KeepToken {
+            name: "keep-token", breaks: "TOK", nodes: 2, trigger: Schedule,
+            change: "a process that passes the token on goes on as if it still had it",
+        }
+        IgnoreWhileInside {
+            name: "ignore-while-inside", breaks: "ME2", nodes: 2, trigger: Schedule,
+            change: "a request that arrives at a process inside is not remembered",
+        }
+        LowestFirst {
+            name: "lowest-first", breaks: "ME3", nodes: 3, trigger: Forever,
+            change: "the search for the next begins with the first member and not with the successor",
+        }
+    }
+}
+
 impl Algorithm for Singhal {
     const ABOUT: About = About {
         name: "singhal",
@@ -431,47 +441,11 @@ impl Algorithm for Singhal {
         cost: "2 to n per entry, 0 with the token at hand; about n/2 alone, n saturated",
         faults: "crashes of those without the token, if a detector tells; a lost token blocks everyone",
         settings: &[],
-        mutants: &[
-            Mutant {
-                name: "no-return-request",
-                breaks: "ME2",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a requesting process does not send its own request to one of which it learns that it requests",
-            },
-            Mutant {
-                name: "keep-token",
-                breaks: "TOK",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process that passes the token on goes on as if it still had it",
-            },
-            Mutant {
-                name: "ignore-while-inside",
-                breaks: "ME2",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a request that arrives at a process inside is not remembered",
-            },
-            Mutant {
-                name: "lowest-first",
-                breaks: "ME3",
-                nodes: 3,
-                trigger: Trigger::Forever,
-                change: "the search for the next begins with the first member and not with the successor",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(SinghalConfig {
-            broken: settings.mutant().map(|name| match name {
-                "no-return-request" => Broken::NoReturnRequest,
-                "keep-token" => Broken::KeepToken,
-                "lowest-first" => Broken::LowestFirst,
-                _ => Broken::IgnoreWhileInside,
-            }),
-        })
+        Ok(SinghalConfig { mutation: Mutation::of(settings) })
     }
 }
 

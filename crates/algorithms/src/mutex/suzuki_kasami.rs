@@ -43,9 +43,8 @@ use serde::{Deserialize, Serialize};
 
 use super::lives::{Down, numbers_before};
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
-use crate::{
-    About, Algorithm, Channels, Formula, Mutant, SettingError, Settings, Synchrony, Topology, Trigger,
-};
+use crate::recovery;
+use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Suzuki and Kasami's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,15 +93,7 @@ pub struct Token {
 /// Settings of [`SuzukiKasami`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SuzukiKasamiConfig {
-    broken: Option<Broken>,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    ForgetQueue,
-    KeepToken,
-    Lifo,
+    mutation: Option<Mutation>,
 }
 
 /// What the processes say to each other.
@@ -316,7 +307,7 @@ impl SuzukiKasami {
     /// We have been served; whoever waits and is not in the queue yet comes to its end, counted round from us.
     fn leave(&mut self, mut token: Token, out: &mut impl Effects<Self>) {
         token.ln[self.place] = self.rn[self.place];
-        if self.config.broken != Some(Broken::ForgetQueue) {
+        if self.config.mutation != Some(Mutation::ForgetQueue) {
             for place in (self.place + 1..self.members.len()).chain(0..self.place) {
                 let id = self.members.at(place);
                 if self.waits(place, &token) && !token.queue.contains(&id) {
@@ -339,8 +330,8 @@ impl SuzukiKasami {
     /// Sends the token to the first of its queue, or keeps it if there is nobody.
     fn pass(&mut self, mut token: Token, out: &mut impl Effects<Self>) {
         loop {
-            let next = match self.config.broken {
-                Some(Broken::Lifo) => token.queue.pop_back(),
+            let next = match self.config.mutation {
+                Some(Mutation::Lifo) => token.queue.pop_back(),
                 _ => token.queue.pop_front(),
             };
             match next {
@@ -368,7 +359,7 @@ impl SuzukiKasami {
 
     fn send_token(&mut self, to: NodeId, token: Token, out: &mut impl Effects<Self>) {
         self.served = token.ln[self.place];
-        if self.config.broken == Some(Broken::KeepToken) {
+        if self.config.mutation == Some(Mutation::KeepToken) {
             self.state = State::Idle(token.clone());
         }
         out.send(to, Msg::Token(token));
@@ -385,6 +376,24 @@ impl SuzukiKasami {
     }
 }
 
+mutants! {
+    enum Mutation {
+        ForgetQueue {
+            name: "forget-queue", breaks: "ME2", nodes: 2, trigger: Schedule,
+            change: "a process that leaves does not put those who wait into the queue",
+        }
+        KeepToken {
+            name: "keep-token", breaks: "TOK", nodes: 2, trigger: Schedule,
+            change: "a process passes a copy of the token on and keeps the token",
+        }
+        Lifo {
+            name: "lifo", breaks: "ME4", nodes: 3, trigger: Schedule,
+            change: "the next is taken from the wrong end of the queue",
+        }
+        RegenerateUnasked { same_as: recovery::Mutation::RegenerateUnasked }
+    }
+}
+
 impl Algorithm for SuzukiKasami {
     const ABOUT: About = About {
         name: "suzuki-kasami",
@@ -398,48 +407,11 @@ impl Algorithm for SuzukiKasami {
         cost: "0 if the token is at hand, else n per entry",
         faults: "crashed processes without the token, if a detector tells; the token, once lost, blocks everyone",
         settings: &[],
-        mutants: &[
-            Mutant {
-                name: "forget-queue",
-                breaks: "ME2",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process that leaves does not put those who wait into the queue",
-            },
-            Mutant {
-                name: "keep-token",
-                breaks: "TOK",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process passes a copy of the token on and keeps the token",
-            },
-            Mutant {
-                name: "lifo",
-                breaks: "ME4",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "the next is taken from the wrong end of the queue",
-            },
-            Mutant {
-                name: "regenerate-unasked",
-                breaks: "ME1",
-                nodes: 4,
-                trigger: Trigger::Crash,
-                change: "after a failure a new token is made without asking who is inside",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(SuzukiKasamiConfig {
-            broken: match settings.mutant() {
-                Some("forget-queue") => Some(Broken::ForgetQueue),
-                Some("keep-token") => Some(Broken::KeepToken),
-                Some("lifo") => Some(Broken::Lifo),
-                // A twin that is broken around this algorithm is sound in here.
-                _ => None,
-            },
-        })
+        Ok(SuzukiKasamiConfig { mutation: Mutation::of(settings) })
     }
 }
 

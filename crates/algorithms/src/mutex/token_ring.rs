@@ -71,9 +71,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     EPOCH, Epoch, Event, Fence, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally,
 };
+use crate::recovery;
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the token ring.
@@ -144,7 +144,7 @@ pub struct TokenRingConfig {
     handoff: Handoff,
     /// Whether there is nobody to pass the token to.
     alone: bool,
-    broken: Option<Broken>,
+    mutation: Option<Mutation>,
 }
 
 /// How the token is passed on.
@@ -156,20 +156,12 @@ enum Handoff {
     Acked { tries: u64 },
 }
 
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    BypassSameEpoch,
-    ReEnter,
-    KeepCopy,
-}
-
 /// The timers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TokenRingTimer {
     /// The successor has had the time to acknowledge the token.
     Handoff,
-    /// A broken twin has kept the token for long enough.
+    /// A mutant has kept the token for long enough.
     Linger,
 }
 
@@ -390,8 +382,8 @@ impl TokenRing {
         self.state = State::Idle;
         let Hand::Token(token) = &mut self.hand else { return };
         token.home = self.id;
-        let copy = (self.config.broken == Some(Broken::KeepCopy)).then(|| token.clone());
-        if self.config.broken == Some(Broken::ReEnter) && !self.config.alone {
+        let copy = (self.config.mutation == Some(Mutation::KeepCopy)).then(|| token.clone());
+        if self.config.mutation == Some(Mutation::ReEnter) && !self.config.alone {
             return out.arm(TokenRingTimer::Linger, After::exactly(self.timing.answer_timeout()));
         }
         self.pass_if_at_rest(out);
@@ -417,7 +409,7 @@ impl TokenRing {
         if !self.is_sound(&token) {
             return out.reject(from, "a token names members, and those whom it has lost in order");
         }
-        let checked = self.config.broken != Some(Broken::BypassSameEpoch);
+        let checked = self.config.mutation != Some(Mutation::BypassSameEpoch);
         if checked && token.epoch < self.epoch {
             // Whoever passes on a void token has been bypassed, or has bypassed somebody too late.
             if self.is_acked() {
@@ -445,7 +437,7 @@ impl TokenRing {
             State::Waiting => self.enter(out),
             State::Idle if self.config.parks && self.home == self.id && !self.woken => {}
             State::Idle => self.pass_if_at_rest(out),
-            // A second token of the same epoch, which only a liar or a broken twin can send.
+            // A second token of the same epoch, which only a liar or a mutant can send.
             State::Holding(_) => {}
         }
     }
@@ -477,7 +469,7 @@ impl TokenRing {
         let Hand::Copy { mut token, to, .. } = core::mem::replace(&mut self.hand, Hand::Empty) else {
             return;
         };
-        if self.config.broken != Some(Broken::BypassSameEpoch) {
+        if self.config.mutation != Some(Mutation::BypassSameEpoch) {
             self.epoch = self.epoch.next(self.id);
             token.epoch = self.epoch;
         }
@@ -599,9 +591,9 @@ impl TokenRing {
 
     /// How long the successor may take to acknowledge the token.
     fn patience(&self) -> Duration {
-        match self.config.broken {
+        match self.config.mutation {
             // As long as a message takes one way: the answer comes too late.
-            Some(Broken::BypassSameEpoch) => self.timing.transmission,
+            Some(Mutation::BypassSameEpoch) => self.timing.transmission,
             _ => self.timing.answer_timeout(),
         }
     }
@@ -610,6 +602,25 @@ impl TokenRing {
         let in_order = token.lost.is_sorted_by(|one, next| one < next);
         let listed = in_order && token.lost.iter().all(|peer| self.members.contains(*peer));
         self.members.contains(token.home) && listed && (token.lost.is_empty() || self.is_acked())
+    }
+}
+
+mutants! {
+    enum Mutation {
+        SingleProbe { same_as: recovery::Mutation::SingleProbe }
+        BypassSameEpoch {
+            name: "bypass-same-epoch", breaks: "TOK", nodes: 3, trigger: Schedule,
+            change: "a bypass begins no epoch, and nobody looks at epoch and hop; acked, with one try and too \
+                     little patience, so that the living are bypassed",
+        }
+        ReEnter {
+            name: "re-enter", breaks: "ME4", nodes: 2, trigger: Schedule,
+            change: "a process that wants to enter again keeps the token",
+        }
+        KeepCopy {
+            name: "keep-copy", breaks: "TOK", nodes: 2, trigger: Schedule,
+            change: "a process that leaves passes the token on and goes on using it",
+        }
     }
 }
 
@@ -649,56 +660,20 @@ impl Algorithm for TokenRing {
                 help: "how often the token is sent to a silent successor (with handoff=acked)",
             },
         ],
-        mutants: &[
-            Mutant {
-                name: "single-probe",
-                breaks: "ME1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a token that nobody has in one round of questions is taken for lost, and replaced at once",
-            },
-            Mutant {
-                name: "bypass-same-epoch",
-                breaks: "TOK",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a bypass begins no epoch, and nobody looks at epoch and hop; acked, with one try and too \
-                         little patience, so that the living are bypassed",
-            },
-            Mutant {
-                name: "re-enter",
-                breaks: "ME4",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process that wants to enter again keeps the token",
-            },
-            Mutant {
-                name: "keep-copy",
-                breaks: "TOK",
-                nodes: 2,
-                trigger: Trigger::Schedule,
-                change: "a process that leaves passes the token on and goes on using it",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
-        let broken = match settings.mutant() {
-            Some("bypass-same-epoch") => Some(Broken::BypassSameEpoch),
-            Some("re-enter") => Some(Broken::ReEnter),
-            Some("keep-copy") => Some(Broken::KeepCopy),
-            // A twin that is broken around this algorithm is sound in here.
-            _ => None,
-        };
+        let mutation = Mutation::of(settings);
         Ok(TokenRingConfig {
             parks: settings.get("idle") == "park",
             handoff: match settings.get("handoff") {
-                _ if broken == Some(Broken::BypassSameEpoch) => Handoff::Acked { tries: 1 },
+                _ if mutation == Some(Mutation::BypassSameEpoch) => Handoff::Acked { tries: 1 },
                 "acked" => Handoff::Acked { tries: settings.number("tries") },
                 _ => Handoff::Plain,
             },
             alone: members.len() < 2,
-            broken,
+            mutation,
         })
     }
 }

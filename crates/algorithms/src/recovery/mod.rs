@@ -136,8 +136,8 @@ pub struct AssemblyConfig<C> {
     pub monitor: Monitor,
     /// Whether who does not answer in time is dead: then no failure detector is needed, but bounds on time are.
     pub silence_is_death: bool,
-    /// The broken twin, if any.
-    pub broken: Option<Broken>,
+    /// What is broken on purpose, if anything.
+    pub mutation: Option<Mutation>,
 }
 
 /// Whose answers make a roll.
@@ -158,15 +158,25 @@ pub enum Monitor {
     All,
 }
 
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Broken {
-    /// A new epoch begins without asking anybody how it stands.
-    Unasked,
-    /// A token that nobody has in one round of questions is taken for lost, and replaced at once.
-    SingleProbe,
-    /// In the algorithm itself, but seen only when it is put together again.
-    Elsewhere,
+mutants! {
+    /// They show only in a group that recovers. The algorithms whose tables list them refer to these.
+    pub enum Mutation {
+        /// A new epoch begins without asking anybody how it stands.
+        RegenerateUnasked {
+            name: "regenerate-unasked", breaks: "ME1", nodes: 4, trigger: Crash,
+            change: "after a failure a new token is made without asking who is inside",
+        }
+        /// One round of questions proves that the token is lost.
+        SingleProbe {
+            name: "single-probe", breaks: "ME1", nodes: 3, trigger: Schedule,
+            change: "a token that nobody has in one round of questions is taken for lost, and replaced at once",
+        }
+        /// In the algorithm itself: a coordinator is rebuilt without the requests that wait.
+        ForgetQueue {
+            name: "failover-forgets-queue", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "a new coordinator does not take over who waits",
+        }
+    }
 }
 
 /// What the processes say to each other.

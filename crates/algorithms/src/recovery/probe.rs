@@ -13,7 +13,7 @@ use alloc::collections::BTreeSet;
 
 use conclave_core::{After, Effects, Incarnation, NodeId};
 
-use super::{Assembly, Broken, Found, Monitor, Msg, Timer};
+use super::{Assembly, Found, Monitor, Msg, Mutation, Timer};
 use crate::mutex::{Epoch, Mutex, Standing};
 
 /// A search for the token.
@@ -30,7 +30,7 @@ pub(super) struct Probe {
 impl<A: Mutex> Assembly<A> {
     /// A request waits; if it waits for too long, the token is looked for, and whether we are still a member.
     pub(super) fn arm_patience(&self, out: &mut impl Effects<Self>) {
-        let laps = if self.config.broken == Some(Broken::SingleProbe) { 0 } else { 4 };
+        let laps = if self.config.mutation == Some(Mutation::SingleProbe) { 0 } else { 4 };
         let laps = 1 + laps * u32::try_from(self.group.len()).unwrap_or(u32::MAX);
         out.arm(Timer::Patience, After::exactly(self.timing.answer_timeout().saturating_mul(laps)));
     }
@@ -119,7 +119,7 @@ impl<A: Mutex> Assembly<A> {
         out.disarm(Timer::Probe);
         match probe.again {
             _ if probe.is_found => {}
-            _ if self.config.broken == Some(Broken::SingleProbe) => self.gather(out),
+            _ if self.config.mutation == Some(Mutation::SingleProbe) => self.gather(out),
             false => self.ask_where(true, out),
             true => self.report_loss(out),
         }

@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 
 use conclave_core::{Boot, Effects, Input, Members, NodeId, Protocol, Stamp};
 
-use super::{Assembly, AssemblyConfig, Broken, Consent, Monitor, Msg};
+use super::{Assembly, AssemblyConfig, Consent, Monitor, Msg, Mutation};
 use crate::election::Bully;
 use crate::led::{Led, LedConfig, LedMessage};
 use crate::mutex::{Epoch, Mutex, Promises, Roll, Tally};
@@ -39,17 +39,10 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// The broken twins of the recovery, under the names by which algorithms declare them.
-const TWINS: &[(&str, Broken)] = &[
-    ("regenerate-unasked", Broken::Unasked),
-    ("single-probe", Broken::SingleProbe),
-    ("failover-forgets-queue", Broken::Elsewhere),
-];
-
-/// Whether this broken twin shows itself only in a group that mends itself.
+/// Whether this mutant shows only in a group that recovers.
 #[must_use]
 pub fn is_twin_of_recovery(name: &str) -> bool {
-    TWINS.iter().any(|(twin, _)| *twin == name)
+    Mutation::named(name).is_some()
 }
 
 /// Whether an algorithm with these settings runs as [`Recovering`].
@@ -65,8 +58,6 @@ impl<A: Mutex> Algorithm for Recovering<A> {
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
         let bully = Settings::new(&Bully::ABOUT, Arena::Live, [("skip-known-dead", "yes")], None)?;
-        let twin = |name| TWINS.iter().find(|(twin, _)| *twin == name).map(|(_, broken)| *broken);
-        let broken = settings.mutant().and_then(twin);
         let algorithm = A::configure(settings, members)?;
         Ok(LedConfig {
             election: Bully::configure(&bully, members)?,
@@ -75,7 +66,7 @@ impl<A: Mutex> Algorithm for Recovering<A> {
                 algorithm,
                 monitor: if settings.get("monitor") == "all" { Monitor::All } else { Monitor::Elected },
                 silence_is_death: settings.get("silence") == "dead",
-                broken,
+                mutation: Mutation::of(settings),
             },
         })
     }

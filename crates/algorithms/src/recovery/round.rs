@@ -9,7 +9,8 @@ use conclave_core::{
 
 use super::ballot::{Proposal, is_majority};
 use super::{
-    Assembly, AssemblyDurable, AssemblyMessage, Broken, Consent, Early, Msg, Report, SINCE, Timer, is_listed,
+    Assembly, AssemblyDurable, AssemblyMessage, Consent, Early, Msg, Mutation, Report, SINCE, Timer,
+    is_listed,
 };
 use super::{visit_roll, visit_standing};
 use crate::led::Told;
@@ -228,7 +229,7 @@ impl<A: Mutex> Assembly<A> {
         let members = self.next_members();
         let reports = BTreeMap::from([(self.id, self.report())]);
         self.round = Some(Round { ballot, members, reports, stage: Stage::Gathering });
-        if matches!(self.config.broken, Some(Broken::Unasked | Broken::SingleProbe)) {
+        if matches!(self.config.mutation, Some(Mutation::RegenerateUnasked | Mutation::SingleProbe)) {
             return self.install_unasked(ballot, out);
         }
         let asked = self.asked();
@@ -440,7 +441,7 @@ impl<A: Mutex> Assembly<A> {
         self.install(roll, out);
     }
 
-    /// The broken twin: as if nobody else wanted anything.
+    /// A mutant: as if nobody else wanted anything.
     fn install_unasked(&mut self, ballot: Epoch, out: &mut impl Effects<Self>) {
         let Some(round) = &mut self.round else { return };
         let idle = Report { standing: Standing::Idle, ..round.reports[&self.id].clone() };

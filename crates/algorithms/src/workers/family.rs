@@ -18,7 +18,7 @@ use core::time::Duration;
 
 use conclave_core::{After, Incarnation, Input, Members, NodeId, Protocol};
 
-use super::{Event, Request, Task, Workers, WorkersConfig};
+use super::{Event, Mutation, Request, Task, Workers, WorkersConfig};
 use crate::application::Caller;
 use crate::demand::{Demand, PlannedAsk, Who};
 use crate::desk::PlainDesk;
@@ -117,7 +117,7 @@ impl Algorithm for BullyWorkers {
                 help: "how long a task takes, in milliseconds",
             },
         ],
-        mutants: super::MUTANTS,
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
@@ -126,7 +126,9 @@ impl Algorithm for BullyWorkers {
         let work = After::exactly(Duration::from_millis(settings.number("work")));
         Ok(LedConfig {
             election: Bully::configure(&bully, members)?,
-            application: WorkersConfig::new(tasks, work).mutated(settings.mutant()),
+            application: Mutation::of(settings)
+                .into_iter()
+                .fold(WorkersConfig::new(tasks, work), WorkersConfig::with_mutation),
         })
     }
 }

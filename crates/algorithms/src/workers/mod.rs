@@ -52,7 +52,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Asked, Mutant, Told, Trigger};
+use crate::{Asked, Told};
 
 mod family;
 #[cfg(test)]
@@ -148,29 +148,20 @@ pub struct Reign {
 pub struct WorkersConfig {
     tasks: Arc<[Task]>,
     work: After,
-    broken: Option<Broken>,
+    mutation: Option<Mutation>,
 }
 
 impl WorkersConfig {
     /// These tasks; working on one takes this long.
     #[must_use]
     pub fn new(tasks: impl Into<Arc<[Task]>>, work: After) -> Self {
-        Self { tasks: tasks.into(), work, broken: None }
+        Self { tasks: tasks.into(), work, mutation: None }
     }
 
-    /// A mutant, to see whether it is caught.
+    /// The same, broken on purpose, to see whether it is caught.
     #[must_use]
-    pub fn broken(self, broken: Broken) -> Self {
-        Self { broken: Some(broken), ..self }
-    }
-
-    /// The mutant of this name, if one is given.
-    fn mutated(self, name: Option<&str>) -> Self {
-        match name {
-            Some("forget-suspected") => self.broken(Broken::ForgetSuspected),
-            Some("count-twice") => self.broken(Broken::CountTwice),
-            Some(_) | None => self,
-        }
+    pub fn with_mutation(self, mutation: Mutation) -> Self {
+        Self { mutation: Some(mutation), ..self }
     }
 
     /// The sum of all numbers.
@@ -194,31 +185,19 @@ impl WorkersConfig {
     }
 }
 
-/// The mutants, as they are listed.
-const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "forget-suspected",
-        breaks: "W3",
-        nodes: 3,
-        trigger: Trigger::Crash,
-        change: "the tasks of a worker that is suspected are not handed out again",
-    },
-    Mutant {
-        name: "count-twice",
-        breaks: "W1",
-        nodes: 3,
-        trigger: Trigger::Suspicion,
-        change: "a second result for a task is added to the first",
-    },
-];
-
-/// The mutants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Broken {
-    /// The tasks of a worker that is suspected are not handed out again.
-    ForgetSuspected,
-    /// A second result for a task is added to the first.
-    CountTwice,
+mutants! {
+    pub enum Mutation {
+        /// The tasks of a worker that is suspected are not handed out again.
+        ForgetSuspected {
+            name: "forget-suspected", breaks: "W3", nodes: 5, trigger: Crash,
+            change: "the tasks of a worker that is suspected are not handed out again",
+        }
+        /// A second result for a task is added to the first.
+        CountTwice {
+            name: "count-twice", breaks: "W1", nodes: 5, trigger: Crash,
+            change: "a second result for a task is added to the first",
+        }
+    }
 }
 
 /// What the outside may ask.
@@ -559,9 +538,9 @@ impl Workers {
     /// Keeps a result; the first for a task counts.
     fn learn(&mut self, id: TaskId, value: u64) {
         let result = self.done.entry(id);
-        match self.config.broken {
-            Some(Broken::CountTwice) => result.and_modify(|sum| *sum = sum.saturating_add(value)),
-            Some(Broken::ForgetSuspected) | None => result,
+        match self.config.mutation {
+            Some(Mutation::CountTwice) => result.and_modify(|sum| *sum = sum.saturating_add(value)),
+            Some(Mutation::ForgetSuspected) | None => result,
         }
         .or_insert(value);
         if let Some(office) = &mut self.office {
@@ -610,7 +589,7 @@ impl Workers {
         self.lives.insert(peer, life);
         if let Some(office) = &mut self.office {
             office.present.remove(peer);
-            if self.config.broken != Some(Broken::ForgetSuspected) {
+            if self.config.mutation != Some(Mutation::ForgetSuspected) {
                 office.take_back(peer);
             }
             self.stop_waiting_for(peer, out);

@@ -56,8 +56,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Election, Event, Request, TERM, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Topology,
-    Trigger, Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the bully algorithm.
@@ -112,7 +111,7 @@ pub struct BullyConfig {
     mode: Mode,
     skip_known_dead: bool,
     weights: Weights,
-    broken: Option<Broken>,
+    mutation: Option<Mutation>,
 }
 
 /// What makes a leader.
@@ -122,14 +121,6 @@ enum Mode {
     Plain,
     /// The acknowledgement of a majority.
     Hardened,
-}
-
-/// The broken twins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Broken {
-    NoAnswerWait,
-    OneWayWait,
-    SilentLeader,
 }
 
 /// What the processes say to each other.
@@ -319,10 +310,10 @@ impl Bully {
         };
         let called: Vec<_> = self.members.others(self.id).filter(above).collect();
         out.send_all(called.iter().copied(), &Msg::Election);
-        let wait = match self.config.broken {
-            Some(Broken::NoAnswerWait) => None,
-            Some(Broken::OneWayWait) => Some(self.timing.transmission),
-            Some(Broken::SilentLeader) | None => Some(self.timing.answer_timeout()),
+        let wait = match self.config.mutation {
+            Some(Mutation::NoAnswerWait) => None,
+            Some(Mutation::OneWayWait) => Some(self.timing.transmission),
+            Some(Mutation::SilentLeader) | None => Some(self.timing.answer_timeout()),
         };
         match wait {
             Some(wait) if !called.is_empty() => {
@@ -364,7 +355,7 @@ impl Bully {
         out.send(from, Msg::Answer);
         if !self.claims_office() {
             self.start(out);
-        } else if self.config.broken != Some(Broken::SilentLeader) {
+        } else if self.config.mutation != Some(Mutation::SilentLeader) {
             out.send(from, Msg::Coordinator { term: self.known.term });
         }
     }
@@ -508,6 +499,23 @@ impl Bully {
     }
 }
 
+mutants! {
+    enum Mutation {
+        NoAnswerWait {
+            name: "no-answer-wait", breaks: "E1", nodes: 3, trigger: Schedule,
+            change: "a caller announces itself without waiting for answers",
+        }
+        OneWayWait {
+            name: "one-way-wait", breaks: "E1", nodes: 3, trigger: Schedule,
+            change: "a caller waits for the time of one message, not for a round trip",
+        }
+        SilentLeader {
+            name: "silent-leader", breaks: "END", nodes: 3, trigger: Schedule,
+            change: "a leader that is called answers, but does not repeat its announcement: the caller calls for ever",
+        }
+    }
+}
+
 impl Algorithm for Bully {
     const ABOUT: About = About {
         name: "bully",
@@ -538,29 +546,7 @@ impl Algorithm for Bully {
             },
             Weights::SETTING,
         ],
-        mutants: &[
-            Mutant {
-                name: "no-answer-wait",
-                breaks: "E1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a caller announces itself without waiting for answers",
-            },
-            Mutant {
-                name: "one-way-wait",
-                breaks: "E1",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a caller waits for the time of one message, not for a round trip",
-            },
-            Mutant {
-                name: "silent-leader",
-                breaks: "END",
-                nodes: 3,
-                trigger: Trigger::Schedule,
-                change: "a leader that is called answers, but does not repeat its announcement: the caller calls for ever",
-            },
-        ],
+        mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
@@ -571,11 +557,7 @@ impl Algorithm for Bully {
             },
             skip_known_dead: settings.get("skip-known-dead") == "yes",
             weights: Weights::read(settings),
-            broken: settings.mutant().map(|name| match name {
-                "no-answer-wait" => Broken::NoAnswerWait,
-                "one-way-wait" => Broken::OneWayWait,
-                _ => Broken::SilentLeader,
-            }),
+            mutation: Mutation::of(settings),
         })
     }
 }

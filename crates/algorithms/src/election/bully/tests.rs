@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use conclave_core::Effect;
 
 use super::*;
-use crate::Arena;
 use crate::testing::{Dice, World};
+use crate::{Arena, Mutant};
 
 /// The longest time of a message, in microseconds; T is twice, T′ four times as long.
 const UNIT: u64 = 1_000;
@@ -564,9 +564,9 @@ fn book_tv_w1_the_heaviest_leads() {
     }
 }
 
-/// Each broken twin is caught within a thousand runs; the sound one breaks nothing in the same runs.
+/// Each mutant is caught within a thousand runs; the sound one breaks nothing in the same runs.
 #[test]
-fn broken_twins_are_caught() {
+fn mutants_are_caught() {
     let run = |mutant: Option<&str>, seed: u64| {
         let mut dice = Dice(seed);
         let n = 4;

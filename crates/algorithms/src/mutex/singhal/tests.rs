@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use conclave_core::{Effect, Timing};
 
-const HONEST: SinghalConfig = SinghalConfig { broken: None };
+const HONEST: SinghalConfig = SinghalConfig { mutation: None };
 
 fn entered(world: &World<Singhal>) -> Vec<u32> {
     let granted = world.events.iter().filter(|(_, event)| matches!(event, Event::Granted { .. }));

@@ -12,6 +12,8 @@ extern crate alloc;
 extern crate std;
 
 #[macro_use]
+mod kinds;
+#[macro_use]
 mod mutants;
 
 mod about;
@@ -35,6 +37,9 @@ pub mod span;
 mod testing;
 pub mod workers;
 pub mod workload;
+
+/// Why a message of somebody who is no other member is rejected.
+const STRANGER: &str = "only the other members may send";
 
 pub use about::{About, Algorithm, Channels, Mutant, Synchrony, Topology, Trigger};
 pub use formula::Formula;

@@ -30,6 +30,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::STRANGER;
 use crate::mutex::{self, Epoch, Locks, Mutex};
 
 /// The name of a lock: 1 to 255 bytes, no control characters.
@@ -248,8 +249,8 @@ impl<P: Protocol> Protocol for Named<P> {
         let out = &mut erased(out);
         match input {
             Input::Start => self.tell_every_lock(&Input::Start, out),
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message: NamedMessage { name, message } } => {
                 if !self.locks.contains_key(&name) && self.locks.len() >= self.config.limit {

@@ -108,6 +108,13 @@ impl Members {
         }
     }
 
+    /// Whether `other` is one of them, and not `id` itself: somebody who may send to `id`.
+    #[inline]
+    #[must_use]
+    pub fn has_other(&self, id: NodeId, other: NodeId) -> bool {
+        other != id && self.contains(other)
+    }
+
     /// Everyone, in ring order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = NodeId> + '_ {
         (0..self.len()).map(|place| self.at(place))

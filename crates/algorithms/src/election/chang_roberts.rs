@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
-use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
+use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Chang and Roberts' algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -101,11 +101,7 @@ use ChangRobertsMessage as Msg;
 
 impl Message for ChangRobertsMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Election { .. } => "Election",
-            Msg::Elected { .. } => "Elected",
-            Msg::Retire { .. } => "Retire",
-        }
+        kinds!(self, Election, Elected, Retire)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -147,7 +143,7 @@ impl Protocol for ChangRoberts {
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
             Input::Receive { from, .. } if !self.ring.is_peer(from) => {
-                out.reject(from, "only the other members may send");
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message } if !self.ring.members().contains(message.owner()) => {
                 out.reject(from, "only members stand for election");

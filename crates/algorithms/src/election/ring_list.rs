@@ -36,7 +36,8 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    Values,
 };
 
 /// A process of the ring election with a travelling list.
@@ -123,12 +124,7 @@ use RingListMessage as Msg;
 
 impl Message for RingListMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Election { .. } => "Election",
-            Msg::Coordinator { .. } => "Coordinator",
-            Msg::Inform { .. } => "Inform",
-            Msg::Retire { .. } => "Retire",
-        }
+        kinds!(self, Election, Coordinator, Inform, Retire)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -161,7 +157,7 @@ impl Protocol for RingList {
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
             Input::Receive { from, .. } if !self.ring.is_peer(from) => {
-                out.reject(from, "only the other members may send");
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message } => match self.objection(&message) {
                 Some(why) => out.reject(from, why),

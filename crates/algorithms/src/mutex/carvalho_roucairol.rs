@@ -47,7 +47,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Tally};
-use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
+use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Carvalho and Roucairol's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -114,10 +114,7 @@ use CarvalhoRoucairolMessage as Msg;
 
 impl Message for CarvalhoRoucairolMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Reply { .. } => "Reply",
-        }
+        kinds!(self, Request, Reply)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -161,8 +158,8 @@ impl Protocol for CarvalhoRoucairol {
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message: Msg::Request { time, clock } } => {
                 self.on_request(Asked { stamp: Stamp { time, process: from }, clock }, out);
@@ -171,22 +168,17 @@ impl Protocol for CarvalhoRoucairol {
                 self.fence.witness(fence);
                 self.on_reply(from, clock, out);
             }
-            Input::Request(Request::Acquire) => match self.state {
-                State::Released => self.acquire(out),
-                State::Wanted { .. } | State::Held => out.emit(Event::Refused(Request::Acquire)),
-            },
-            Input::Request(Request::Release) => match self.state {
-                State::Held => self.become_released(out),
-                State::Released | State::Wanted { .. } => out.emit(Event::Refused(Request::Release)),
-            },
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
+            Input::Request(Request::Acquire) => self.acquire(out),
+            Input::Request(Request::Release) => self.become_released(out),
             // What we have asked for will still come, and stays with us until somebody else wants it.
-            Input::Request(Request::Cancel) => match self.state {
-                State::Wanted { .. } => self.become_released(out),
-                State::Released | State::Held => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
-            // No timer is ever armed, and the algorithm of the paper knows of no failures.
-            Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
+            Input::Request(Request::Cancel) => self.become_released(out),
+            // Nobody leaves the group. No timer is ever armed, and the algorithm of the paper knows of no failures.
+            Input::Request(Request::Leave)
+            | Input::Start
+            | Input::Expire(())
+            | Input::PeerDown { .. }
+            | Input::PeerUp { .. } => {}
         }
     }
 
@@ -389,14 +381,7 @@ impl Mutex for CarvalhoRoucairol {
     }
 
     fn promises(_config: &Self::Config, _members: &Members) -> Promises {
-        Promises {
-            no_starvation: true,
-            overtaking: None,
-            arrival_order: false,
-            stamp_order: false,
-            causal_order: false,
-            survives_suspicion: false,
-        }
+        Promises { no_starvation: true, ..Promises::NOTHING }
     }
 
     fn formula(_config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {

@@ -49,7 +49,8 @@ use super::lives::numbers_before;
 use super::{Epoch, Event, Fence, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::recovery;
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    Values,
 };
 
 /// A process of the central coordinator algorithm.
@@ -201,15 +202,7 @@ use CentralMessage as Msg;
 
 impl Message for CentralMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Granted { .. } => "Granted",
-            Msg::Denied { .. } => "Denied",
-            Msg::Queued { .. } => "Queued",
-            Msg::Ping => "Ping",
-            Msg::Pong => "Pong",
-            Msg::Release { .. } => "Release",
-        }
+        kinds!(self, Request, Granted, Denied, Queued, Ping, Pong, Release)
     }
 
     fn is_overhead(&self) -> bool {
@@ -254,8 +247,8 @@ impl Protocol for Central {
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message: Msg::Request { rid } } => match self.desk {
                 Some(_) if rid.client == from => self.on_request(rid, out),
@@ -283,22 +276,13 @@ impl Protocol for Central {
             }
             Input::Receive { from, message: Msg::Ping } => out.send(from, Msg::Pong),
             Input::Expire(CentralTimer::Answer) => self.on_answer_timeout(out),
-            Input::Request(Request::Acquire) => match self.state {
-                State::Idle => self.acquire(out),
-                State::Waiting | State::Holding => out.emit(Event::Refused(Request::Acquire)),
-            },
-            Input::Request(Request::Release) => match self.state {
-                State::Holding => self.become_idle(out),
-                State::Idle | State::Waiting => out.emit(Event::Refused(Request::Release)),
-            },
-            Input::Request(Request::Cancel) => match self.state {
-                State::Waiting => self.become_idle(out),
-                State::Idle | State::Holding => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
+            Input::Request(Request::Acquire) => self.acquire(out),
+            Input::Request(Request::Release) => self.become_idle(out),
+            Input::Request(Request::Cancel) => self.become_idle(out),
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
-            // Who comes back asks again.
-            Input::Start | Input::PeerUp { .. } => {}
+            // Nobody leaves the group, and who comes back asks again.
+            Input::Request(Request::Leave) | Input::Start | Input::PeerUp { .. } => {}
         }
     }
 
@@ -602,9 +586,7 @@ impl Mutex for Central {
             no_starvation: true,
             overtaking: Some(members.len() as u64 - 1),
             arrival_order: true,
-            stamp_order: false,
-            causal_order: false,
-            survives_suspicion: false,
+            ..Promises::NOTHING
         }
     }
 

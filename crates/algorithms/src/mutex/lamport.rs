@@ -37,7 +37,8 @@ use serde::{Deserialize, Serialize};
 use super::queue::RequestQueue;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    Values,
 };
 
 /// A process of Lamport's algorithm.
@@ -104,11 +105,7 @@ use LamportMessage as Msg;
 
 impl Message for LamportMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Reply { .. } => "Reply",
-            Msg::Release { .. } => "Release",
-        }
+        kinds!(self, Request, Reply, Release)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -150,8 +147,8 @@ impl Protocol for Lamport {
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message: Msg::Request { time } } => {
                 self.hear(from, time);
@@ -171,23 +168,18 @@ impl Protocol for Lamport {
                 self.queue.remove_of(from);
                 self.maybe_enter(out);
             }
-            Input::Request(Request::Acquire) => match self.state {
-                State::Idle => self.acquire(out),
-                State::Waiting { .. } | State::Holding => out.emit(Event::Refused(Request::Acquire)),
-            },
-            Input::Request(Request::Release) => match self.state {
-                State::Holding => self.become_idle(out),
-                State::Idle | State::Waiting { .. } => out.emit(Event::Refused(Request::Release)),
-            },
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
+            Input::Request(Request::Acquire) => self.acquire(out),
+            Input::Request(Request::Release) => self.become_idle(out),
             // The release follows the request on every channel. Replies to what we have given up may still arrive;
             // all that counts of them is their stamp, and for that it does not matter which request caused them.
-            Input::Request(Request::Cancel) => match self.state {
-                State::Waiting { .. } => self.become_idle(out),
-                State::Idle | State::Holding => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
-            // No timer is ever armed, and the algorithm of the paper knows of no failures.
-            Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
+            Input::Request(Request::Cancel) => self.become_idle(out),
+            // Nobody leaves the group. No timer is ever armed, and the algorithm of the paper knows of no failures.
+            Input::Request(Request::Leave)
+            | Input::Start
+            | Input::Expire(())
+            | Input::PeerDown { .. }
+            | Input::PeerUp { .. } => {}
         }
     }
 
@@ -372,10 +364,9 @@ impl Mutex for Lamport {
         Promises {
             no_starvation: true,
             overtaking: Some(members.len() as u64 - 1),
-            arrival_order: false,
             stamp_order: true,
             causal_order: true,
-            survives_suspicion: false,
+            ..Promises::NOTHING
         }
     }
 

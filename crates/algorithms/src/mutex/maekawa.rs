@@ -163,14 +163,7 @@ use MaekawaMessage as Msg;
 
 impl Message for MaekawaMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Locked { .. } => "Locked",
-            Msg::Failed { .. } => "Failed",
-            Msg::Inquire { .. } => "Inquire",
-            Msg::Relinquish { .. } => "Relinquish",
-            Msg::Release { .. } => "Release",
-        }
+        kinds!(self, Request, Locked, Failed, Inquire, Relinquish, Release)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -219,22 +212,17 @@ impl Protocol for Maekawa {
                 }
                 _ => out.reject(from, "only requesters and arbiters of one quorum talk to each other"),
             },
-            Input::Request(Request::Acquire) => match self.state {
-                State::Idle => self.acquire(out),
-                State::Waiting { .. } | State::Holding { .. } => out.emit(Event::Refused(Request::Acquire)),
-            },
-            Input::Request(Request::Release) => match self.state {
-                State::Holding { mine } => self.become_idle(mine, out),
-                State::Idle | State::Waiting { .. } => out.emit(Event::Refused(Request::Release)),
-            },
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
+            Input::Request(Request::Acquire) => self.acquire(out),
+            Input::Request(Request::Release) => self.become_idle(out),
             // The release follows the request, and whatever we have yielded, on every channel.
-            Input::Request(Request::Cancel) => match self.state {
-                State::Waiting { mine, .. } => self.become_idle(mine, out),
-                State::Idle | State::Holding { .. } => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
-            // No timer is ever armed, and the algorithm of the paper knows of no failures.
-            Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
+            Input::Request(Request::Cancel) => self.become_idle(out),
+            // Nobody leaves the group. No timer is ever armed, and the algorithm of the paper knows of no failures.
+            Input::Request(Request::Leave)
+            | Input::Start
+            | Input::Expire(())
+            | Input::PeerDown { .. }
+            | Input::PeerUp { .. } => {}
         }
     }
 
@@ -375,7 +363,8 @@ impl Maekawa {
         self.tell(arbiter, Msg::Relinquish { time }, out);
     }
 
-    fn become_idle(&mut self, mine: Stamp, out: &mut impl Effects<Self>) {
+    fn become_idle(&mut self, out: &mut impl Effects<Self>) {
+        let (State::Waiting { mine, .. } | State::Holding { mine }) = self.state else { return };
         self.state = State::Idle;
         self.tell_quorum(&Msg::Release { time: mine.time, fence: self.fence }, out);
     }
@@ -561,14 +550,7 @@ impl Mutex for Maekawa {
     }
 
     fn promises(_config: &Self::Config, _members: &Members) -> Promises {
-        Promises {
-            no_starvation: true,
-            overtaking: None,
-            arrival_order: false,
-            stamp_order: false,
-            causal_order: false,
-            survives_suspicion: false,
-        }
+        Promises { no_starvation: true, ..Promises::NOTHING }
     }
 
     fn formula(config: &Self::Config, _members: &Members, tally: &Tally<'_>) -> Formula {

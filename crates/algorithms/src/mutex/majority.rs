@@ -54,7 +54,8 @@ use serde::{Deserialize, Serialize};
 use super::queue::RequestQueue;
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    Values,
 };
 
 /// A process of the majority algorithm: a requester and a voter in one.
@@ -172,14 +173,7 @@ use MajorityMessage as Msg;
 
 impl Message for MajorityMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Granted { .. } => "Granted",
-            Msg::Queued { .. } => "Queued",
-            Msg::Inquire { .. } => "Inquire",
-            Msg::Relinquish { .. } => "Relinquish",
-            Msg::Release { .. } => "Release",
-        }
+        kinds!(self, Request, Granted, Queued, Inquire, Relinquish, Release)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -223,29 +217,20 @@ impl Protocol for Majority {
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message } => self.receive(from, &message, out),
             Input::Expire(MajorityTimer::Backoff) => self.maybe_retry(out),
-            Input::Request(Request::Acquire) => match self.state {
-                State::Idle => self.ask(0, out),
-                State::Waiting { .. } | State::Holding { .. } => out.emit(Event::Refused(Request::Acquire)),
-            },
-            Input::Request(Request::Release) => match self.state {
-                State::Holding { mine } => self.become_idle(mine, out),
-                State::Idle | State::Waiting { .. } => out.emit(Event::Refused(Request::Release)),
-            },
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
+            Input::Request(Request::Acquire) => self.ask(0, out),
+            Input::Request(Request::Release) => self.become_idle(out),
             // The release follows the request on every channel; votes that are still on their way are released with
             // it, and their stamp tells them apart from votes for the next request.
-            Input::Request(Request::Cancel) => match self.state {
-                State::Waiting { mine, .. } => {
-                    self.disarm(out);
-                    self.become_idle(mine, out);
-                }
-                State::Idle | State::Holding { .. } => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
+            Input::Request(Request::Cancel) => {
+                self.disarm(out);
+                self.become_idle(out);
+            }
             // A voter that is down is one vote less; a vote that a dead process had stays given, since only an
             // agreement of the others could tell that it is not inside.
             Input::PeerDown { peer, .. } => {
@@ -257,7 +242,8 @@ impl Protocol for Majority {
             Input::PeerUp { peer, .. } => {
                 self.down.remove(peer);
             }
-            Input::Start => {}
+            // Nobody leaves the group.
+            Input::Request(Request::Leave) | Input::Start => {}
         }
     }
 
@@ -383,16 +369,17 @@ impl Majority {
     }
 
     fn maybe_retry(&mut self, out: &mut impl Effects<Self>) {
-        if let State::Waiting { mine, retries, .. } = self.state
+        if let State::Waiting { retries, .. } = self.state
             && self.config.mode == Mode::Backoff
         {
-            self.become_idle(mine, out);
+            self.become_idle(out);
             // Beyond that nothing changes, and a number that grows would tell states apart that are alike.
             self.ask(retries.saturating_add(1).min(self.config.doublings), out);
         }
     }
 
-    fn become_idle(&mut self, mine: Stamp, out: &mut impl Effects<Self>) {
+    fn become_idle(&mut self, out: &mut impl Effects<Self>) {
+        let (State::Waiting { mine, .. } | State::Holding { mine }) = self.state else { return };
         self.state = State::Idle;
         match self.config.mode {
             Mode::Voting | Mode::View | Mode::Backoff => {
@@ -590,12 +577,9 @@ impl Mutex for Majority {
     fn promises(config: &Self::Config, _members: &Members) -> Promises {
         Promises {
             no_starvation: config.mode != Mode::Backoff,
-            overtaking: None,
-            arrival_order: false,
-            stamp_order: false,
-            causal_order: false,
             // Without recovery nobody acts on what a failure detector says.
             survives_suspicion: true,
+            ..Promises::NOTHING
         }
     }
 

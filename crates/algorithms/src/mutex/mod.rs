@@ -14,7 +14,7 @@ use core::fmt::{Debug, Display, Formatter};
 use core::ops::RangeInclusive;
 use core::str::FromStr;
 
-use conclave_core::{Boot, Counter, Effects, Members, NodeId, Protocol, Space, Stamp};
+use conclave_core::{Boot, Counter, Effects, Members, NodeId, Phase, Protocol, Space, Stamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -92,6 +92,20 @@ pub enum Request {
     /// I want to leave the group for good. Only a group that mends itself can let somebody go; see
     /// [`Recovering`](crate::Recovering).
     Leave,
+}
+
+impl Request {
+    /// Whether it makes sense to a process in this phase. What does not is refused.
+    ///
+    /// Nobody can leave a group that does not recover.
+    pub(crate) fn fits(self, phase: Phase) -> bool {
+        match self {
+            Self::Acquire => phase == Phase::IDLE,
+            Self::Release => phase == Phase::HOLDING,
+            Self::Cancel => phase == Phase::WAITING,
+            Self::Leave => false,
+        }
+    }
 }
 
 /// What an application is told.

@@ -149,12 +149,7 @@ use RaymondMessage as Msg;
 
 impl Message for RaymondMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request => "Request",
-            Msg::Privilege { .. } => "Privilege",
-            Msg::Restart { .. } => "Restart",
-            Msg::Advise { .. } => "Advise",
-        }
+        kinds!(self, Request, Privilege, Restart, Advise)
     }
 
     fn is_overhead(&self) -> bool {
@@ -272,32 +267,23 @@ impl Protocol for Raymond {
                 }
                 self.on_advice((!points_here).then_some((from, queued)), out);
             }
-            Input::Request(Request::Acquire) => match self.state {
-                State::Idle => {
-                    self.state = State::Waiting;
-                    self.queue.push_back(self.id);
-                    self.proceed(out);
-                }
-                State::Waiting | State::Holding => out.emit(Event::Refused(Request::Acquire)),
-            },
-            Input::Request(Request::Release) => match self.state {
-                State::Holding => {
-                    self.state = State::Idle;
-                    self.proceed(out);
-                }
-                State::Idle | State::Waiting => out.emit(Event::Refused(Request::Release)),
-            },
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
+            Input::Request(Request::Acquire) => {
+                self.state = State::Waiting;
+                self.queue.push_back(self.id);
+                self.proceed(out);
+            }
+            Input::Request(Request::Release) => {
+                self.state = State::Idle;
+                self.proceed(out);
+            }
             // The token may have been asked for; if it comes, it stays, or goes on to others who wait here.
-            Input::Request(Request::Cancel) => match self.state {
-                State::Waiting => {
-                    self.state = State::Idle;
-                    self.queue.retain(|waiting| *waiting != self.id);
-                }
-                State::Idle | State::Holding => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
-            // Whoever is up goes on; whoever comes back asks.
-            Input::PeerDown { .. } | Input::PeerUp { .. } => {}
+            Input::Request(Request::Cancel) => {
+                self.state = State::Idle;
+                self.queue.retain(|waiting| *waiting != self.id);
+            }
+            // Nobody leaves the group. Whoever is up goes on; whoever comes back asks.
+            Input::Request(Request::Leave) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
         }
     }
 
@@ -556,12 +542,8 @@ impl Mutex for Raymond {
     fn promises(_config: &Self::Config, _members: &Members) -> Promises {
         Promises {
             no_starvation: true,
-            // However long a request is under way, those who are nearer to the token go on using it.
-            overtaking: None,
-            arrival_order: false,
-            stamp_order: false,
-            causal_order: false,
-            survives_suspicion: false,
+            // No bound on overtaking: however long a request is under way, those nearer to the token go on using it.
+            ..Promises::NOTHING
         }
     }
 

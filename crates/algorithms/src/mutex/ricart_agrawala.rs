@@ -37,7 +37,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    Values,
 };
 
 /// A process of Ricart and Agrawala's first algorithm.
@@ -106,11 +107,7 @@ use RicartAgrawalaMessage as Msg;
 
 impl Message for RicartAgrawalaMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Reply { .. } => "Reply",
-            Msg::Queued { .. } => "Queued",
-        }
+        kinds!(self, Request, Reply, Queued)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -155,8 +152,8 @@ impl Protocol for RicartAgrawala {
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message: Msg::Request { time } } => {
                 self.on_request(Stamp { time, process: from }, out);
@@ -168,20 +165,18 @@ impl Protocol for RicartAgrawala {
             }
             // A sign of life; the reply comes when the sender leaves.
             Input::Receive { message: Msg::Queued { clock, .. }, .. } => self.clock.witness(clock),
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
             Input::Request(Request::Acquire) => self.acquire(out),
-            Input::Request(Request::Release) => match self.state {
-                State::Held => self.become_released(out),
-                State::Released | State::Wanted { .. } => out.emit(Event::Refused(Request::Release)),
-            },
+            Input::Request(Request::Release) => self.become_released(out),
             // Replies to the request that we give up may still arrive; their stamp tells them apart from replies
             // to the next one.
-            Input::Request(Request::Cancel) => match self.state {
-                State::Wanted { .. } => self.become_released(out),
-                State::Released | State::Held => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
-            // No timer is ever armed, and the algorithm of the paper knows of no failures.
-            Input::Start | Input::Expire(()) | Input::PeerDown { .. } | Input::PeerUp { .. } => {}
+            Input::Request(Request::Cancel) => self.become_released(out),
+            // Nobody leaves the group. No timer is ever armed, and the algorithm of the paper knows of no failures.
+            Input::Request(Request::Leave)
+            | Input::Start
+            | Input::Expire(())
+            | Input::PeerDown { .. }
+            | Input::PeerUp { .. } => {}
         }
     }
 
@@ -207,9 +202,6 @@ impl Protocol for RicartAgrawala {
 
 impl RicartAgrawala {
     fn acquire(&mut self, out: &mut impl Effects<Self>) {
-        if self.state != State::Released {
-            return out.emit(Event::Refused(Request::Acquire));
-        }
         let mine = Stamp { time: self.clock.tick(), process: self.id };
         let pending: NodeSet = self.members.others(self.id).collect();
         out.send_all(self.members.others(self.id), &Msg::Request { time: mine.time });
@@ -376,10 +368,9 @@ impl Mutex for RicartAgrawala {
         Promises {
             no_starvation: true,
             overtaking: Some(members.len() as u64 - 1),
-            arrival_order: false,
             stamp_order: true,
             causal_order: config.tells_clock,
-            survives_suspicion: false,
+            ..Promises::NOTHING
         }
     }
 

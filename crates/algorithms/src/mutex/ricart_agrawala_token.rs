@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lives::{Down, numbers_before, within_life};
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
-use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
+use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Ricart and Agrawala's second algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -110,10 +110,7 @@ use RicartAgrawalaTokenMessage as Msg;
 
 impl Message for RicartAgrawalaTokenMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Token(_) => "Token",
-        }
+        kinds!(self, Request, Token)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -187,21 +184,19 @@ impl Protocol for RicartAgrawalaToken {
                 }
                 (Some(place), Msg::Token(token)) if place != self.place => self.on_token(from, token, out),
                 (_, Msg::Request { .. } | Msg::Token(_)) => {
-                    out.reject(from, "only the other members may send");
+                    out.reject(from, STRANGER);
                 }
             },
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
             Input::Request(Request::Acquire) => self.acquire(out),
             // RR1: leave, and look who waits.
-            Input::Request(Request::Release) => match self.leave_state() {
-                State::TokenHeld(token) => self.become_present(token, out),
-                other => self.refuse(Request::Release, other, out),
-            },
+            Input::Request(Request::Release) => {
+                if let State::TokenHeld(token) = self.leave_state() {
+                    self.become_present(token, out);
+                }
+            }
             // The others know of the request, so the token may still come; see `on_token`.
-            Input::Request(Request::Cancel) => match self.leave_state() {
-                State::NoToken { wanted: true } => {}
-                other => self.refuse(Request::Cancel, other, out),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
+            Input::Request(Request::Cancel) => self.state = State::NoToken { wanted: false },
             // The token must not go to the dead. What they asked for does not count while they are down.
             Input::PeerDown { peer, life } => {
                 if peer != self.id && self.members.contains(peer) {
@@ -215,8 +210,8 @@ impl Protocol for RicartAgrawalaToken {
                 }
                 self.maybe_pass(out);
             }
-            // No timer is ever armed.
-            Input::Start | Input::Expire(()) => {}
+            // Nobody leaves the group, and no timer is ever armed.
+            Input::Request(Request::Leave) | Input::Start | Input::Expire(()) => {}
         }
     }
 
@@ -252,9 +247,8 @@ impl RicartAgrawalaToken {
                 self.state = State::NoToken { wanted: true };
                 out.send_all(self.members.others(self.id), &Msg::Request { time });
             }
-            other @ (State::NoToken { wanted: true } | State::TokenHeld(_)) => {
-                self.refuse(Request::Acquire, other, out);
-            }
+            // Refused before.
+            other @ (State::NoToken { wanted: true } | State::TokenHeld(_)) => self.state = other,
         }
     }
 
@@ -341,11 +335,6 @@ impl RicartAgrawalaToken {
     fn leave_state(&mut self) -> State {
         mem::replace(&mut self.state, State::NoToken { wanted: false })
     }
-
-    fn refuse(&mut self, request: Request, state: State, out: &mut impl Effects<Self>) {
-        self.state = state;
-        out.emit(Event::Refused(request));
-    }
 }
 
 mutants! {
@@ -429,14 +418,7 @@ impl Mutex for RicartAgrawalaToken {
     /// Whoever has the token when a request is known to all sees it, and the search never goes past one who waits. So
     /// each step brings the token nearer, and each of the others has it at most once before.
     fn promises(_config: &Self::Config, members: &Members) -> Promises {
-        Promises {
-            no_starvation: true,
-            overtaking: Some(members.len() as u64 - 1),
-            arrival_order: false,
-            stamp_order: false,
-            causal_order: false,
-            survives_suspicion: false,
-        }
+        Promises { no_starvation: true, overtaking: Some(members.len() as u64 - 1), ..Promises::NOTHING }
     }
 
     fn formula(_config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {

@@ -44,7 +44,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
-use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
+use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Singhal's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -142,10 +142,7 @@ use SinghalMessage as Msg;
 
 impl Message for SinghalMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Token(_) => "Token",
-        }
+        kinds!(self, Request, Token)
     }
 
     fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -211,8 +208,8 @@ impl Protocol for Singhal {
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message: Msg::Request { number } } => {
                 self.hear_of(from, out);
@@ -227,25 +224,19 @@ impl Protocol for Singhal {
                 self.hear_of(from, out);
                 self.on_token(token, out);
             }
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
             Input::Request(Request::Acquire) => self.acquire(out),
-            Input::Request(Request::Release) => match self.doing() {
-                Doing::Executing => self.leave(out),
-                _ => out.emit(Event::Refused(Request::Release)),
-            },
+            Input::Request(Request::Release) => self.leave(out),
             // The request is out and cannot be called back: if we want again before the token comes, it counts.
-            Input::Request(Request::Cancel) => match self.doing() {
-                Doing::Requesting if self.wanted => self.wanted = false,
-                _ => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
+            Input::Request(Request::Cancel) => self.wanted = false,
             Input::PeerDown { peer, .. } => {
                 if self.members.contains(peer) {
                     self.down.insert(peer);
                 }
             }
             Input::PeerUp { peer, .. } => self.hear_of(peer, out),
-            // No timer is ever armed.
-            Input::Start | Input::Expire(()) => {}
+            // Nobody leaves the group, and no timer is ever armed.
+            Input::Request(Request::Leave) | Input::Start | Input::Expire(()) => {}
         }
     }
 
@@ -295,7 +286,7 @@ impl Singhal {
                 self.enter(out);
             }
             // What we gave up is still on its way to us.
-            Doing::Requesting if !self.wanted => self.wanted = true,
+            Doing::Requesting => self.wanted = true,
             Doing::Nothing => {
                 self.wanted = true;
                 let mine = &mut self.views[self.place];
@@ -306,7 +297,7 @@ impl Singhal {
                 out.send_all(believed.map(|(id, _)| id), &message);
                 self.become_doing(Doing::Requesting);
             }
-            Doing::Requesting | Doing::Executing => out.emit(Event::Refused(Request::Acquire)),
+            Doing::Executing => {}
         }
     }
 
@@ -487,12 +478,8 @@ impl Mutex for Singhal {
     fn promises(_config: &Self::Config, _members: &Members) -> Promises {
         Promises {
             no_starvation: true,
-            // Those who have not heard of a request yet may pass the token to and fro until they do.
-            overtaking: None,
-            arrival_order: false,
-            stamp_order: false,
-            causal_order: false,
-            survives_suspicion: false,
+            // No bound on overtaking: those who have not heard of a request yet may pass the token to and fro until they do.
+            ..Promises::NOTHING
         }
     }
 

@@ -44,7 +44,7 @@ use serde::{Deserialize, Serialize};
 use super::lives::{Down, numbers_before};
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::recovery;
-use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
+use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
 
 /// A process of Suzuki and Kasami's algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -112,10 +112,7 @@ use SuzukiKasamiMessage as Msg;
 
 impl Message for SuzukiKasamiMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Request { .. } => "Request",
-            Msg::Token(_) => "Token",
-        }
+        kinds!(self, Request, Token)
     }
 
     fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -185,20 +182,18 @@ impl Protocol for SuzukiKasami {
                 }
                 (Some(place), Msg::Token(token)) if place != self.place => self.on_token(from, token, out),
                 (_, Msg::Request { .. } | Msg::Token(_)) => {
-                    out.reject(from, "only the other members may send");
+                    out.reject(from, STRANGER);
                 }
             },
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
             Input::Request(Request::Acquire) => self.acquire(out),
-            Input::Request(Request::Release) => match self.leave_state() {
-                State::Inside(token) => self.leave(token, out),
-                other => self.refuse(Request::Release, other, out),
-            },
+            Input::Request(Request::Release) => {
+                if let State::Inside(token) = self.leave_state() {
+                    self.leave(token, out);
+                }
+            }
             // The others know of the request, so the token may still come; see `on_token`.
-            Input::Request(Request::Cancel) => match self.leave_state() {
-                State::Without { wanted: true } => {}
-                other => self.refuse(Request::Cancel, other, out),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
+            Input::Request(Request::Cancel) => self.state = State::Without { wanted: false },
             // The token must not go to the dead. What they asked for does not count while they are down.
             Input::PeerDown { peer, life } => {
                 if peer != self.id && self.members.contains(peer) {
@@ -214,8 +209,8 @@ impl Protocol for SuzukiKasami {
                     self.maybe_serve(place, out);
                 }
             }
-            // No timer is ever armed.
-            Input::Start | Input::Expire(()) => {}
+            // Nobody leaves the group, and no timer is ever armed.
+            Input::Request(Request::Leave) | Input::Start | Input::Expire(()) => {}
         }
     }
 
@@ -252,9 +247,8 @@ impl SuzukiKasami {
                 self.state = State::Without { wanted: true };
                 out.send_all(self.members.others(self.id), &Msg::Request { number });
             }
-            other @ (State::Without { wanted: true } | State::Inside(_)) => {
-                self.refuse(Request::Acquire, other, out);
-            }
+            // Refused before.
+            other @ (State::Without { wanted: true } | State::Inside(_)) => self.state = other,
         }
     }
 
@@ -369,11 +363,6 @@ impl SuzukiKasami {
     fn leave_state(&mut self) -> State {
         mem::replace(&mut self.state, State::Without { wanted: false })
     }
-
-    fn refuse(&mut self, request: Request, state: State, out: &mut impl Effects<Self>) {
-        self.state = state;
-        out.emit(Event::Refused(request));
-    }
 }
 
 mutants! {
@@ -466,14 +455,7 @@ impl Mutex for SuzukiKasami {
     /// most the one who is to have the token at that moment and those in the queue, each of the others once: who has
     /// had it and asks again comes behind.
     fn promises(_config: &Self::Config, members: &Members) -> Promises {
-        Promises {
-            no_starvation: true,
-            overtaking: Some(members.len() as u64 - 1),
-            arrival_order: false,
-            stamp_order: false,
-            causal_order: false,
-            survives_suspicion: false,
-        }
+        Promises { no_starvation: true, overtaking: Some(members.len() as u64 - 1), ..Promises::NOTHING }
     }
 
     fn formula(_config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {

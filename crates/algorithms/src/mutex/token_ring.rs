@@ -73,7 +73,8 @@ use super::{
 };
 use crate::recovery;
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    Values,
 };
 
 /// A process of the token ring.
@@ -194,14 +195,7 @@ use TokenRingMessage as Msg;
 
 impl Message for TokenRingMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Token(_) => "Token",
-            Msg::Retry(_) => "Retry",
-            Msg::Ack { .. } => "Ack",
-            Msg::Want => "Want",
-            Msg::Bypassed { .. } => "Bypassed",
-            Msg::CheckIn => "CheckIn",
-        }
+        kinds!(self, Token, Retry, Ack, Want, Bypassed, CheckIn)
     }
 
     fn is_overhead(&self) -> bool {
@@ -285,8 +279,8 @@ impl Protocol for TokenRing {
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
             Input::Start => self.start(out),
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message: Msg::Token(token) | Msg::Retry(token) } => {
                 self.on_token(from, token, out);
@@ -307,20 +301,13 @@ impl Protocol for TokenRing {
                 out.send(from, Msg::CheckIn);
             }
             Input::Receive { from, message: Msg::CheckIn } => self.readmit(from, out),
-            Input::Request(Request::Acquire) => match self.state {
-                State::Idle => self.acquire(out),
-                State::Waiting | State::Holding(_) => out.emit(Event::Refused(Request::Acquire)),
-            },
-            Input::Request(Request::Release) => match self.state {
-                State::Holding(_) => self.release(out),
-                State::Idle | State::Waiting => out.emit(Event::Refused(Request::Release)),
-            },
+            Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
+            Input::Request(Request::Acquire) => self.acquire(out),
+            Input::Request(Request::Release) => self.release(out),
             // The token will come by all the same, and be passed on.
-            Input::Request(Request::Cancel) => match self.state {
-                State::Waiting => self.state = State::Idle,
-                State::Idle | State::Holding(_) => out.emit(Event::Refused(Request::Cancel)),
-            },
-            Input::Request(Request::Leave) => out.emit(Event::Refused(Request::Leave)),
+            Input::Request(Request::Cancel) => self.state = State::Idle,
+            // Nobody leaves the group.
+            Input::Request(Request::Leave) => {}
             Input::Expire(TokenRingTimer::Handoff) => self.on_silence(out),
             Input::Expire(TokenRingTimer::Linger) => self.pass_if_at_rest(out),
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
@@ -707,14 +694,7 @@ impl Mutex for TokenRing {
     }
 
     fn promises(_config: &Self::Config, members: &Members) -> Promises {
-        Promises {
-            no_starvation: true,
-            overtaking: Some(members.len() as u64 - 1),
-            arrival_order: false,
-            stamp_order: false,
-            causal_order: false,
-            survives_suspicion: false,
-        }
+        Promises { no_starvation: true, overtaking: Some(members.len() as u64 - 1), ..Promises::NOTHING }
     }
 
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {

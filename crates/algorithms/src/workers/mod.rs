@@ -52,7 +52,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Asked, Told};
+use crate::{Asked, STRANGER, Told};
 
 mod family;
 #[cfg(test)]
@@ -271,14 +271,7 @@ use WorkersMessage as Msg;
 
 impl Message for WorkersMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Collect { .. } => "Collect",
-            Msg::Report { .. } => "Report",
-            Msg::Task { .. } => "Task",
-            Msg::Result { .. } => "Result",
-            Msg::Refuse { .. } => "Refuse",
-            Msg::Done { .. } => "Done",
-        }
+        kinds!(self, Collect, Report, Task, Result, Refuse, Done)
     }
 }
 
@@ -318,8 +311,8 @@ impl Protocol for Workers {
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         match input {
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message } => self.receive(from, message, out),
             Input::Request(Asked::App(Request::Begin)) => {

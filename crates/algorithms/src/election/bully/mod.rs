@@ -56,7 +56,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Election, Event, Request, TERM, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
+    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    Values,
 };
 
 /// A process of the bully algorithm.
@@ -154,16 +155,7 @@ use BullyMessage as Msg;
 
 impl Message for BullyMessage {
     fn kind(&self) -> &'static str {
-        match self {
-            Msg::Election => "Election",
-            Msg::Answer => "Answer",
-            Msg::Coordinator { .. } => "Coordinator",
-            Msg::Retire => "Retire",
-            Msg::Sync => "Sync",
-            Msg::Synced(_) => "Synced",
-            Msg::Ack { .. } => "Ack",
-            Msg::Nack(_) => "Nack",
-        }
+        kinds!(self, Election, Answer, Coordinator, Retire, Sync, Synced, Ack, Nack)
     }
 
     fn is_overhead(&self) -> bool {
@@ -223,8 +215,8 @@ impl Protocol for Bully {
                     self.start(out);
                 }
             }
-            Input::Receive { from, .. } if from == self.id || !self.members.contains(from) => {
-                out.reject(from, "only the other members may send");
+            Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
+                out.reject(from, STRANGER);
             }
             Input::Receive { from, message } => self.receive(from, &message, out),
             Input::Expire(BullyTimer::Answer) => self.on_answer_timeout(out),

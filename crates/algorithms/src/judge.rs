@@ -53,6 +53,11 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
         breaches.push(Breach { property: "PROTOCOL", detail, promised: true });
     }
 
+    /// A process is in a state in which it must never be.
+    fn invariant(&mut self, place: usize, why: &str, breaches: &mut Vec<Breach>) {
+        breaches.push(Breach::of_invariant(self.process(place), why));
+    }
+
     /// A process crashed.
     fn crash(&mut self, place: usize);
 
@@ -84,6 +89,13 @@ pub struct Breach {
     pub detail: String,
     /// Whether the algorithm promised it in these circumstances: then the breach is a violation.
     pub promised: bool,
+}
+
+impl Breach {
+    /// A process is in a state in which it must never be, whatever was promised.
+    pub(crate) fn of_invariant(process: NodeId, why: &str) -> Self {
+        Self { property: "INV", detail: format!("{process}: {why}"), promised: true }
+    }
 }
 
 /// A promise that was broken, and how.

@@ -280,6 +280,12 @@ where
         self.election.visit_counters(visit);
         self.application.visit_counters(visit);
     }
+
+    fn assert_invariants(&self) {
+        assert!(self.seat.electorate.contains(self.seat.id), "who elects may be elected");
+        self.election.assert_invariants();
+        self.application.assert_invariants();
+    }
 }
 
 impl<C> Seat<C> {

@@ -281,6 +281,15 @@ impl<P: Protocol> Protocol for Named<P> {
     fn phase(&self) -> Phase {
         self.locks.values().map(P::phase).max_by_key(|phase| phase.band).unwrap_or(Phase::IDLE)
     }
+
+    fn assert_invariants(&self) {
+        assert!(
+            self.durable.keys().all(|name| self.locks.contains_key(name)),
+            "what was saved belongs to a lock that is there"
+        );
+        assert!(self.down.keys().all(|peer| self.members.contains(*peer)), "members are taken for dead");
+        self.locks.values().for_each(P::assert_invariants);
+    }
 }
 
 impl<P: Protocol> Named<P> {

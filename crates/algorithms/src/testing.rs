@@ -278,6 +278,7 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         let mut effects: Vec<Effect<P>> = Vec::new();
         self.processes[process.index()].handle(input, &mut effects);
         self.carry_out(&at, process, effects);
+        self.processes[process.index()].assert_invariants();
         self.observer.handled(&at, process, &self.processes[process.index()]);
         self.step += 1;
     }

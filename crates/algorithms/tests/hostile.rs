@@ -1,4 +1,5 @@
-//! Whatever a peer sends, nobody panics, nobody sends to itself, and nobody's memory grows without bound.
+//! Whatever a peer sends, nobody panics, nobody sends to itself, nobody breaks its invariants, and nobody's memory grows
+//! without bound.
 //!
 //! A group runs as usual, while forged messages arrive from members, strangers and the receiver itself: messages that
 //! were really sent in some run, with their numbers replaced by others. Timers run out at any moment, and the failure
@@ -14,8 +15,8 @@ use common::world::World;
 use common::{Plan, configure, every_setting, run, world};
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Epoch, Load, Locks, Mutex, Properties, Request};
-use conclave_algorithms::{Named, NamedConfig};
-use conclave_core::{Incarnation, Input, Members, NodeId, Protocol};
+use conclave_algorithms::{Named, NamedConfig, Recovering};
+use conclave_core::{Boot, Effect, Incarnation, Input, Members, NodeId, Protocol, Timing};
 use proptest::prelude::*;
 use serde_json::Value;
 use visit::visit;
@@ -170,8 +171,8 @@ impl mutex::Visitor for Siege<'_> {
 
     fn visit<A: Mutex>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
-        let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
-        for mutant in twins {
+        let mutants = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+        for mutant in mutants {
             for given in every_setting(&A::ABOUT) {
                 let Some(config) = configure::<A>(&given, mutant, &members) else { continue };
                 let honest = configure::<A>(&given, None, &three).expect("three fit everything");
@@ -195,8 +196,8 @@ impl election::Visitor for Siege<'_> {
     fn visit<A: Election>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
         let ask = |_, what| [election::Request::Start, election::Request::Retire][usize::from(what == 2)];
-        let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
-        for mutant in twins {
+        let mutants = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+        for mutant in mutants {
             for given in every_setting(&A::ABOUT) {
                 let Some(config) = configure::<A>(&given, mutant, &members) else { continue };
                 let honest = configure::<A>(&given, None, &three).expect("three fit everything");
@@ -246,6 +247,104 @@ impl election::Visitor for NamedSiege<'_> {
     fn visit<A: Election>(self) {}
 }
 
+/// One process of a group that recovers. Peers may name members of whom it has never heard, and it then sends to them:
+/// there is no world around it, and what it sends is lost.
+#[derive(Clone, Copy)]
+struct GroupSiege<'a> {
+    n: u32,
+    moves: &'a [Move],
+}
+
+/// What processes of a group say to each other while they enter, and when one of them crashes.
+fn group_samples<A: Mutex>() -> Vec<Value> {
+    let three = Members::numbered(3);
+    let config = configure::<Recovering<A>>(&[], None, &three).expect("the defaults fit");
+    let mut world = World::<Recovering<A>>::numbered(3, &config);
+    let deliver = |world: &mut World<Recovering<A>>| {
+        for _ in 0..200 {
+            let Some((from, to, _)) = world.travelling().first().copied() else { break };
+            world.deliver_nth(from, to, 0);
+        }
+    };
+    (1..=3).for_each(|id| world.request(id, Request::Acquire));
+    deliver(&mut world);
+    for at in [1, 2] {
+        world.input(NodeId(at), Input::PeerDown { peer: NodeId(3), life: Incarnation::FIRST });
+    }
+    for _ in 0..10 {
+        deliver(&mut world);
+        let Some((id, timer)) = world.armed().into_iter().find(|(id, _)| *id < NodeId(3)) else { break };
+        world.expire(id, timer);
+    }
+    let json = |message| serde_json::to_value(message).expect("a message can be written");
+    world.sent.iter().map(|(_, _, message)| json(message)).collect()
+}
+
+impl mutex::Visitor for GroupSiege<'_> {
+    type Output = ();
+
+    fn visit<A: Mutex>(self) {
+        let (members, samples) = (Members::numbered(self.n), group_samples::<A>());
+        for given in every_setting(&A::ABOUT) {
+            let Some(config) = configure::<Recovering<A>>(&given, None, &members) else { continue };
+            let mut process = Recovering::<A>::boot(Boot {
+                id: NodeId(1),
+                members: &members,
+                config: &config,
+                timing: Timing::default(),
+                life: Incarnation::FIRST,
+                saved: None,
+            });
+            let mut timers = Vec::new();
+            let mut handle = |input| {
+                let mut effects = Vec::new();
+                process.handle(input, &mut effects);
+                process.assert_invariants();
+                effects.into_iter().filter_map(|effect| match effect {
+                    Effect::Arm { timer, .. } => Some(timer),
+                    _ => None,
+                })
+            };
+            timers.extend(handle(Input::Start));
+            for step in self.moves {
+                let receive = |from: u32, value| {
+                    let message = serde_json::from_value(value).ok()?;
+                    Some(Input::Receive { from: NodeId(from), message })
+                };
+                let input = match step {
+                    Move::Ask { what, .. } => {
+                        Some(Input::Request(lock_request::<Recovering<A>>(1)(0, *what)))
+                    }
+                    Move::Deliver { which, nth } => {
+                        receive(*nth as u32 % 4, samples[which % samples.len()].clone())
+                    }
+                    Move::Forge { from, sample, numbers, .. } => {
+                        let mut value = samples[sample % samples.len()].clone();
+                        forge(&mut value, &mut numbers.iter().copied());
+                        receive(*from, value)
+                    }
+                    Move::Expire { .. } if timers.is_empty() => None,
+                    Move::Expire { which } => Some(Input::Expire(timers.swap_remove(which % timers.len()))),
+                    Move::Down { peer, life, .. } => {
+                        Some(Input::PeerDown { peer: NodeId(*peer), life: Incarnation(*life) })
+                    }
+                    Move::Up { peer, life, .. } => {
+                        Some(Input::PeerUp { peer: NodeId(*peer), life: Incarnation(*life) })
+                    }
+                };
+                timers.extend(input.into_iter().flat_map(&mut handle));
+            }
+        }
+    }
+}
+
+impl election::Visitor for GroupSiege<'_> {
+    type Output = ();
+
+    /// Elections recover by themselves.
+    fn visit<A: Election>(self) {}
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -260,6 +359,13 @@ proptest! {
     fn arbitrary_inputs_are_survived_by_named_locks(n in 1..=5u32, moves in moves()) {
         for about in visit::all() {
             visit(about.name, NamedSiege { n, moves: &moves });
+        }
+    }
+
+    #[test]
+    fn arbitrary_inputs_are_survived_by_groups_that_recover(n in 1..=5u32, moves in moves()) {
+        for about in visit::all() {
+            visit(about.name, GroupSiege { n, moves: &moves });
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Options {
     pub limits: Limits,
     /// Commands of a recorded run, which lead to where the search begins. What they spend does not count.
     pub lead: Vec<Command>,
+    /// Whether the invariants of a process are asserted after each of its steps; in tests they always are.
+    pub paranoid: bool,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             threads: 1,
             limits: Limits::default(),
             lead: Vec::new(),
+            paranoid: false,
         }
     }
 }
@@ -183,6 +186,7 @@ impl Use for Checker<'_> {
             members: prepared.members,
             config: prepared.config,
             ledger: prepared.ledger,
+            paranoid: options.paranoid || cfg!(debug_assertions),
         };
         Checker { setup: &setup, options, watch: &mut *self.watch }.search(model, &claims, bound)
     }

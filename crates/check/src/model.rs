@@ -11,7 +11,7 @@ use core::hash::Hash;
 
 use conclave_algorithms::family::MessageOf;
 use conclave_core::{After, Boot, Effect, Effects, Incarnation, Input, Members, NodeId, Protocol, Timing};
-use conclave_trace::Command;
+use conclave_trace::{Command, broken_invariant};
 
 use conclave_algorithms::application::{App as _, Ask, AskBudget};
 use conclave_algorithms::family::Family;
@@ -74,6 +74,8 @@ pub struct Model<F: Family> {
     pub ledger: F::Ledger,
     /// What happens before the search begins.
     pub lead: Vec<Command>,
+    /// Whether the invariants of a process are asserted after each of its steps.
+    pub paranoid: bool,
 }
 
 impl<F: Family> Clone for Model<F> {
@@ -246,6 +248,8 @@ pub enum Said<E> {
     Event(E),
     /// About a peer that broke the protocol.
     Reject(NodeId, &'static str),
+    /// That it is in a state in which it must never be.
+    Invariant(String),
 }
 
 impl<F: Family> Model<F> {
@@ -300,7 +304,10 @@ impl<F: Family> Model<F> {
         let mut state = cell.state.take().expect("a process that is down handles nothing");
         let mut outbox = Outbox::<F> { model: self, place, cell, sends: Vec::new(), events: Vec::new() };
         state.handle(input, &mut outbox);
-        let Outbox { mut cell, sends, events, .. } = outbox;
+        let Outbox { mut cell, sends, mut events, .. } = outbox;
+        if self.paranoid {
+            events.extend(broken_invariant(&state).map(Said::Invariant));
+        }
         cell.state = Some(state);
         Stepped { cell, sends, events }
     }

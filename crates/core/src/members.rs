@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
-use crate::NodeId;
+use crate::{NodeId, NodeSet};
 
 /// All processes of a group in their order on the ring, as a shared handle.
 ///
@@ -113,6 +113,13 @@ impl Members {
     #[must_use]
     pub fn has_other(&self, id: NodeId, other: NodeId) -> bool {
         other != id && self.contains(other)
+    }
+
+    /// Whether these are members, each listed once.
+    #[must_use]
+    pub fn has_each_once(&self, ids: impl IntoIterator<Item = NodeId>) -> bool {
+        let mut seen = NodeSet::new();
+        ids.into_iter().all(|id| self.contains(id) && seen.insert(id))
     }
 
     /// Everyone, in ring order.

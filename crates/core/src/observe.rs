@@ -103,6 +103,10 @@ pub trait Observer<P: Protocol> {
     /// A process accused a peer of breaking the protocol.
     fn reject(&mut self, _at: &Moment, _process: Process, _from: NodeId, _why: &'static str) {}
 
+    /// A process is in a state in which it must never be; see [`Protocol::assert_invariants`]. Only where that is
+    /// looked at.
+    fn invariant(&mut self, _at: &Moment, _process: Process, _why: &str) {}
+
     /// A process has handled its input, and all its effects have been seen. Of its state, only the views that its
     /// family declares are anyone's business.
     fn handled(&mut self, _at: &Moment, _process: Process, _state: &P) {}
@@ -152,6 +156,10 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
     fn reject(&mut self, at: &Moment, process: Process, from: NodeId, why: &'static str) {
         self.0.reject(at, process, from, why);
         self.1.reject(at, process, from, why);
+    }
+    fn invariant(&mut self, at: &Moment, process: Process, why: &str) {
+        self.0.invariant(at, process, why);
+        self.1.invariant(at, process, why);
     }
     #[inline(always)]
     fn handled(&mut self, at: &Moment, process: Process, state: &P) {
@@ -211,6 +219,11 @@ impl<P: Protocol, O: Observer<P>> Observer<P> for Option<O> {
     fn reject(&mut self, at: &Moment, process: Process, from: NodeId, why: &'static str) {
         if let Some(observer) = self {
             observer.reject(at, process, from, why);
+        }
+    }
+    fn invariant(&mut self, at: &Moment, process: Process, why: &str) {
+        if let Some(observer) = self {
+            observer.invariant(at, process, why);
         }
     }
     #[inline(always)]

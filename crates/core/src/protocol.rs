@@ -24,7 +24,8 @@ use crate::{Counter, Effects, Members, NodeId, Phase};
 /// - never fails: bytes are decoded before they get here, a stale or duplicate message is ordinary input, and a peer
 ///   that breaks the protocol is an effect ([`Reject`](crate::Effect::Reject));
 /// - never sends to itself;
-/// - panics only when its own invariant is broken, which no input can bring about;
+/// - panics only when its own invariant is broken, which no input can bring about; see
+///   [`assert_invariants`](Protocol::assert_invariants);
 /// - keeps everything that it knows in `self`: equal values behave equally, so that the checker can compare them.
 pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// What belongs to this algorithm alone: variants, quorums, the shape of a tree.
@@ -51,6 +52,18 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
 
     /// Visits every number of the state that only grows, so that the checker can shift it back.
     fn visit_counters(&mut self, _visit: &mut dyn FnMut(Counter<'_>)) {}
+
+    /// Asserts what must be true of this process between two inputs.
+    ///
+    /// Each assertion is a sentence about the state of one process; what must be true of several is for the properties.
+    /// No input can make one fail, whoever sent it. Mutants are exempt: they are for the properties to catch.
+    ///
+    /// Simulator and checker call it after every step in tests and on request, and report a failure as the violation
+    /// `INV`.
+    ///
+    /// # Panics
+    /// If an assertion does not hold.
+    fn assert_invariants(&self) {}
 }
 
 /// What one process says to another.

@@ -44,6 +44,8 @@ pub struct Plan {
     pub max_events: u64,
     /// What is asked for at given moments, in the words of the family.
     pub asks: Vec<PlannedAsk>,
+    /// Whether the invariants of a process are asserted after each of its steps; in tests they always are.
+    pub paranoid: bool,
 }
 
 impl Plan {
@@ -66,6 +68,7 @@ impl Plan {
             patience: None,
             max_events: u64::MAX,
             asks: Vec::new(),
+            paranoid: false,
         }
     }
 

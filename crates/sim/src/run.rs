@@ -185,6 +185,9 @@ impl Planned for Simulator {
             seed: plan.seed,
         };
         let mut run = Run::new(scene, users);
+        if plan.paranoid {
+            run.be_paranoid();
+        }
         let mut watch =
             (((judge, meter), (Traffic::new(everyone), Digest::new())), self.record.then(Recorder::new));
         let begin = std::time::Instant::now();

@@ -97,8 +97,11 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     pub fn new(prepared: &Prepared<F>, observer: R) -> Self {
         let Prepared { about, members, newcomers, restless, config, fifo, judge, .. } = prepared;
         let n = members.len() + newcomers.len();
+        let mut world = World::new(members.clone(), newcomers, config.clone(), Timing::default());
+        // A script is short, and may show that an invariant fails.
+        world.paranoid = true;
         Self {
-            world: World::new(members.clone(), newcomers, config.clone(), Timing::default()),
+            world,
             hand: Hand {
                 fifo: *fifo,
                 channels: BTreeMap::new(),

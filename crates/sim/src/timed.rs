@@ -246,6 +246,11 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         &self.world
     }
 
+    /// Asserts the invariants of every process after each of its steps.
+    pub fn be_paranoid(&mut self) {
+        self.world.paranoid = true;
+    }
+
     /// Runs to the end, first with the faults, then, when all has come to rest, without them.
     ///
     /// `stop` is asked after every input whether whoever watches has seen enough.

@@ -8,6 +8,7 @@ use conclave_core::{
     After, Boot, Chain, Disturbance, Effect, Effects, Incarnation, Input, Members, Moment, NodeId, Observer,
     Process, Protocol, Timing, Transit,
 };
+use conclave_trace::broken_invariant;
 
 /// What a world needs from whoever drives it.
 pub trait Host<P: Protocol> {
@@ -71,6 +72,8 @@ pub struct World<P: Protocol> {
     /// The time, kept here for those who watch.
     pub time: u64,
     step: u64,
+    /// Whether the invariants of a process are asserted after each of its steps; in tests they always are.
+    pub paranoid: bool,
 }
 
 impl<P: Protocol> World<P> {
@@ -91,7 +94,8 @@ impl<P: Protocol> World<P> {
             cell.presence = Presence::Absent;
         }
         let ids = members.iter().collect();
-        Self { states, cells, founders, members, ids, config, timing, post: Post::new(), time: 0, step: 0 }
+        let (post, paranoid) = (Post::new(), cfg!(debug_assertions));
+        Self { states, cells, founders, members, ids, config, timing, post, time: 0, step: 0, paranoid }
     }
 
     /// All processes: who is there from the beginning, and after them who joins, whether they have done so or not.
@@ -310,6 +314,11 @@ impl<P: Protocol> World<P> {
             input,
             &mut Outbox { process, at: &at, members, ids: &self.ids, cells, post, host, watch },
         );
+        if self.paranoid
+            && let Some(why) = broken_invariant(state)
+        {
+            watch.invariant(&at, process, &why);
+        }
         watch.handled(&at, process, state);
         self.step += 1;
     }

@@ -13,7 +13,7 @@ use conclave_core::NodeId;
 use conclave_sim::span::Span;
 use conclave_sim::stage::Stage;
 use conclave_sim::{Outcome, Plan, expected_messages, simulate, simulate_setup};
-use conclave_trace::{Command, Setup, Trace, What};
+use conclave_trace::{Command, Trace, What};
 use relay::Relay;
 
 fn run(plan: &Plan) -> Outcome {

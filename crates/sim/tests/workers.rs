@@ -21,6 +21,8 @@ struct Watch {
     lives: BTreeMap<NodeId, Incarnation>,
     sums: BTreeMap<(NodeId, Incarnation), Vec<u64>>,
     rejects: Vec<&'static str>,
+    /// Invariants that did not hold.
+    broken: Vec<String>,
 }
 
 impl<E: Election> Observer<Group<E>> for Watch {
@@ -35,6 +37,10 @@ impl<E: Election> Observer<Group<E>> for Watch {
 
     fn reject(&mut self, _at: &Moment, _process: Process, _from: NodeId, why: &'static str) {
         self.rejects.push(why);
+    }
+
+    fn invariant(&mut self, _at: &Moment, process: Process, why: &str) {
+        self.broken.push(format!("{}: {why}", process.id));
     }
 }
 
@@ -105,8 +111,8 @@ impl Trial {
         let mut run = Run::new(self.scene::<E>(), Calls::new(vec![begin]));
         let mut watch = Watch::default();
         let rest = run.go(&mut watch, |_| false);
-        if rest != Rest::Done || !watch.rejects.is_empty() {
-            return Err(format!("{rest:?}, rejected: {:?}", watch.rejects));
+        if rest != Rest::Done || !watch.rejects.is_empty() || !watch.broken.is_empty() {
+            return Err(format!("{rest:?}, rejected: {:?}, broken: {:?}", watch.rejects, watch.broken));
         }
         let world = run.world();
         let up = (0..N as usize).filter(|place| world.is_up(*place));

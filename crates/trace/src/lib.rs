@@ -7,6 +7,7 @@
 //! Nothing here panics on what it reads: traces and scripts come from files that anybody may have edited.
 
 mod diagram;
+mod invariant;
 mod jsonl;
 mod mermaid;
 mod record;
@@ -18,6 +19,7 @@ mod text;
 mod words;
 
 pub use diagram::{DiagramOptions, diagram};
+pub use invariant::broken_invariant;
 pub use jsonl::TraceError;
 pub use mermaid::mermaid;
 pub use record::{Carried, Header, Record, Trace, What};

@@ -176,6 +176,27 @@ impl Protocol for ChangRoberts {
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        self.ring.assert_invariants();
+        let is_eligible = self.ring.is_eligible();
+        match self.state {
+            State::Idle | State::Participant { beaten: true } => {}
+            State::Participant { beaten: false } => {
+                assert!(is_eligible, "only who may lead stands for election");
+            }
+            State::Settled { leader } => {
+                assert!(self.ring.members().contains(leader), "a member leads");
+                assert!(is_eligible || leader != self.ring.id(), "who has retired does not lead");
+                assert!(self.round.known().is_some(), "an election that is over has a number");
+            }
+            State::Vacant => assert!(!is_eligible, "who may lead does not leave it to others"),
+        }
+    }
 }
 
 impl ChangRoberts {
@@ -333,6 +354,8 @@ impl ChangRoberts {
     }
 
     fn become_leader(&mut self, out: &mut impl Effects<Self>) {
+        debug_assert!(self.ring.is_eligible(), "who has retired does not lead");
+        debug_assert!(!matches!(self.state, State::Settled { .. }), "an election is won once");
         self.round.settle();
         let (uid, round) = (self.ring.id(), self.round.number());
         self.settle(uid, out);

@@ -132,6 +132,11 @@ impl<A: Election> Observer<A> for Properties<A> {
         self.judge(at.step, breaches);
     }
 
+    fn invariant(&mut self, at: &Moment, process: Process, why: &str) {
+        let Breach { property, detail, .. } = Breach::of_invariant(process.id, why);
+        self.broken(property, at.step, detail);
+    }
+
     #[inline]
     fn handled(&mut self, at: &Moment, process: Process, state: &A) {
         let belief = self.ledger.belief(process.index());

@@ -21,7 +21,7 @@
 
 use alloc::vec::Vec;
 
-use conclave_core::{Boot, Counter, Incarnation, Members, NodeId, NodeSet, Protocol, Space};
+use conclave_core::{Boot, Counter, Incarnation, Members, NodeId, Protocol, Space};
 
 /// The place of one process on the ring, and what it thinks of the others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,8 +61,7 @@ impl Ring {
 
     /// Whether these are members, each once.
     pub fn is_list(&self, ids: impl IntoIterator<Item = NodeId>) -> bool {
-        let mut seen = NodeSet::new();
-        ids.into_iter().all(|id| self.members.contains(id) && seen.insert(id))
+        self.members.has_each_once(ids)
     }
 
     pub fn is_down(&self, id: NodeId) -> bool {
@@ -113,6 +112,12 @@ impl Ring {
             self.down.insert(place, peer);
         }
         self.successor() != before
+    }
+
+    pub fn assert_invariants(&self) {
+        assert!(self.members.position(self.id) == Some(self.place as usize), "we stand at our place");
+        assert!(self.down.is_sorted_by(|one, next| one < next), "each of the dead is listed once, in order");
+        assert!(self.down.iter().all(|peer| self.is_peer(*peer)), "only other members are taken for dead");
     }
 
     /// Takes a process back; says whether the successor is another one now.

@@ -191,6 +191,28 @@ impl Protocol for RingActiveList {
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        self.ring.assert_invariants();
+        let (me, is_eligible) = (self.ring.id(), self.ring.is_eligible());
+        assert!(self.ring.is_list(self.active.iter()), "members are active");
+        match self.state {
+            State::Idle => assert!(self.active.is_empty(), "before an election nobody was met"),
+            State::Participant => {
+                assert!(!is_eligible || self.active.contains(me), "who stands for election is on its list");
+            }
+            State::Settled { leader } => {
+                assert!(self.ring.members().contains(leader), "a member leads");
+                assert!(is_eligible || leader != me, "who has retired does not lead");
+                assert!(self.round.known().is_some(), "an election that is over has a number");
+            }
+            State::Vacant => assert!(!is_eligible, "who may lead does not leave it to others"),
+        }
+    }
 }
 
 impl RingActiveList {
@@ -269,6 +291,7 @@ impl RingActiveList {
 
     /// Our name is back: the list is complete.
     fn decide(&mut self, out: &mut impl Effects<Self>) {
+        debug_assert!(self.state == State::Participant, "an election is decided once");
         self.active.insert(self.ring.id());
         self.round.settle();
         // A leader that has died since is not announced: whoever stood before it starts again when it hears of that.

@@ -194,6 +194,27 @@ impl Protocol for RingBallot {
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        self.ring.assert_invariants();
+        let (me, is_eligible) = (self.ring.id(), self.ring.is_eligible());
+        match &self.state {
+            State::Idle | State::Participant => {}
+            State::Settled { leader, ballots } => {
+                let voters = ballots.iter().map(|ballot| ballot.voter);
+                assert!(self.ring.is_list(voters), "members vote, each once");
+                assert!(holds(ballots, *leader), "a leader is one of those who voted");
+                assert!(!is_eligible || holds(ballots, me), "who may lead follows only if it has voted");
+                assert!(is_eligible || *leader != me, "who has retired does not lead");
+                assert!(self.round.known().is_some(), "an election that is over has a number");
+            }
+            State::Vacant => assert!(!is_eligible, "who may lead does not leave it to others"),
+        }
+    }
 }
 
 impl RingBallot {

@@ -227,6 +227,31 @@ impl Protocol for RingKLeaders {
             last.visit_rounds(visit);
         }
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        self.ring.assert_invariants();
+        let (me, is_eligible) = (self.ring.id(), self.ring.is_eligible());
+        assert!(!self.crowded || self.last.is_some(), "who saw two initiators has sent something");
+        match &self.state {
+            State::Idle => assert!(self.last.is_none(), "before an election nothing was sent"),
+            State::Participant => {}
+            State::Settled { leaders } => {
+                assert!((1..=self.config.k).contains(&leaders.len()), "as many lead as shall, or fewer");
+                assert!(self.ring.is_list(leaders.iter().copied()), "members lead, each once");
+                // Without the third lap a choice is taken on before it is known to stand.
+                assert!(
+                    is_eligible || !leaders.contains(&me) || !self.config.commits,
+                    "who has retired does not lead"
+                );
+                assert!(self.round.known().is_some(), "an election that is over has a number");
+            }
+            State::Vacant => assert!(!is_eligible, "who may lead does not leave it to others"),
+        }
+    }
 }
 
 impl RingKLeaders {

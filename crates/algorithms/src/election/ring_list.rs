@@ -184,6 +184,26 @@ impl Protocol for RingList {
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        self.ring.assert_invariants();
+        let (me, is_eligible) = (self.ring.id(), self.ring.is_eligible());
+        match &self.state {
+            State::Idle | State::Participant { .. } => {}
+            State::Settled { leader, active } => {
+                assert!(self.ring.is_list(active.iter().copied()), "a list names members, each once");
+                assert!(active.contains(leader), "a leader is chosen from a list");
+                assert!(!is_eligible || active.contains(&me), "who may lead follows only if it was asked");
+                assert!(is_eligible || *leader != me, "who has retired does not lead");
+                assert!(self.round.known().is_some(), "an election that is over has a number");
+            }
+            State::Vacant => assert!(!is_eligible, "who may lead does not leave it to others"),
+        }
+    }
 }
 
 impl RingList {

@@ -204,6 +204,35 @@ impl Protocol for CarvalhoRoucairol {
         }
         visit(self.fence.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        assert!(
+            self.permitted.iter().all(|other| other != self.id && self.members.contains(other)),
+            "permissions are shared with other members"
+        );
+        let askers = || self.asked.iter().map(|theirs| theirs.stamp.process);
+        assert!(self.members.has_each_once(askers()), "members ask for a permission, each once");
+        assert!(self.replied.len() == self.members.len(), "there is a last reply of each member");
+        let has_asked_in_vain = |theirs: &&Asked| self.permitted.contains(theirs.stamp.process);
+        match self.state {
+            State::Released => assert!(
+                self.asked.iter().filter(has_asked_in_vain).count() == 0,
+                "who wants nothing gives away what it is asked for"
+            ),
+            State::Wanted { mine } => {
+                assert!(!self.has_all(), "who has all permissions does not wait");
+                assert!(
+                    self.asked.iter().filter(has_asked_in_vain).all(|theirs| mine < theirs.stamp),
+                    "who waits keeps a permission only from requests that come after its own"
+                );
+            }
+            State::Held => assert!(self.has_all(), "who is inside has all permissions"),
+        }
+    }
 }
 
 impl CarvalhoRoucairol {
@@ -259,6 +288,7 @@ impl CarvalhoRoucairol {
     }
 
     fn become_held(&mut self, out: &mut impl Effects<Self>) {
+        debug_assert!(self.state != State::Held, "nobody enters twice");
         self.state = State::Held;
         out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
     }

@@ -306,6 +306,40 @@ impl Protocol for Central {
         }
         visit(desk.fence.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        assert!(self.mine.client == self.id, "our requests carry our name");
+        assert!(
+            self.desk.is_some() == (self.id == self.config.coordinator),
+            "the coordinator keeps the books, and nobody else"
+        );
+        assert!(
+            self.heard == Heard::Answer || self.config.watch != Watch::Off,
+            "who does not watch the coordinator never doubts it"
+        );
+        let Some(desk) = &self.desk else { return };
+        assert!(desk.holder.is_some() || desk.queue.is_empty(), "nobody waits while the lock is free");
+        assert!(
+            self.members.has_each_once(desk.queue.iter().map(|rid| rid.client)),
+            "members wait, each in one place"
+        );
+        for rid in desk.queue.iter().filter(|rid| rid.client == self.id) {
+            assert!(
+                *rid == self.mine && self.state == State::Waiting,
+                "of our own requests the one that we wait for is queued"
+            );
+        }
+        for held in desk.holder.iter().filter(|held| held.rid.client == self.id) {
+            assert!(
+                held.rid == self.mine && self.state == State::Holding,
+                "the lock is ours in the books only while we are inside"
+            );
+        }
+    }
 }
 
 /// The client.

@@ -202,6 +202,31 @@ impl Protocol for Lamport {
         }
         visit(self.fence.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        self.queue.assert_invariants(&self.members);
+        let ours = self.queue.iter().find(|request| request.process == self.id);
+        match self.state {
+            State::Idle => assert!(ours.is_none(), "who wants nothing has no request in the queue"),
+            State::Waiting { mine } => {
+                assert!(ours == Some(mine), "who waits has its request in its own queue");
+                assert!(
+                    !(self.heads_the_queue(mine) && self.has_heard_later_than(mine)),
+                    "who waits has somebody to wait for"
+                );
+            }
+            State::Holding => assert!(ours.is_some(), "who is inside keeps its request until it is out"),
+        }
+        assert!(self.last.len() == self.members.len(), "there is a last stamp of each member");
+        assert!(
+            self.told.iter().all(|time| *time <= self.clock.time()),
+            "nothing was sent with a later stamp than the clock shows"
+        );
+    }
 }
 
 impl Lamport {

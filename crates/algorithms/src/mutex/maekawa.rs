@@ -245,6 +245,41 @@ impl Protocol for Maekawa {
         self.arbiter.queue.visit_counters(CLOCK, visit);
         visit(self.fence.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        let quorum: NodeSet =
+            self.config.quorums.of(self.place).map(|place| self.members.at(place)).collect();
+        match &self.state {
+            State::Idle => {}
+            State::Waiting { mine, votes, failed, inquiries } => {
+                assert!(mine.process == self.id, "we wait with a request of our own");
+                assert!(
+                    votes.is_subset(&quorum) && failed.is_subset(&quorum),
+                    "only the arbiters of our quorum decide about us"
+                );
+                assert!(votes.len() < quorum.len(), "who has all votes does not wait");
+                assert!(inquiries.is_subset(votes), "only a vote that we have can be asked back");
+                assert!(
+                    failed.is_empty() || inquiries.is_empty(),
+                    "who knows that it has to wait keeps no vote that is asked back"
+                );
+            }
+            State::Holding { mine } => assert!(
+                !quorum.contains(self.id) || self.arbiter.granted == Some(*mine),
+                "while we are inside our own vote is ours"
+            ),
+        }
+        self.arbiter.queue.assert_invariants(&self.members);
+        assert!(
+            self.arbiter.granted.is_some()
+                || (self.arbiter.queue.iter().next().is_none() && !self.arbiter.inquired),
+            "an arbiter that has its vote keeps nobody waiting"
+        );
+    }
 }
 
 /// Between the two roles.
@@ -429,6 +464,10 @@ impl Maekawa {
     }
 
     fn vote_for(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        debug_assert!(
+            self.arbiter.granted.is_none() || self.config.mutation.is_some(),
+            "a vote is given to one at a time"
+        );
         self.arbiter.granted = Some(theirs);
         self.tell(theirs.process, Msg::Locked { time: theirs.time, fence: self.fence }, out);
     }

@@ -266,6 +266,31 @@ impl Protocol for Majority {
         self.voter.queue.visit_counters(CLOCK, visit);
         visit(self.fence.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        assert!(self.down.is_empty(), "everyone is counted");
+        self.voter.queue.assert_invariants(&self.members);
+        if let State::Waiting { mine, votes, retries } = &self.state {
+            assert!(mine.process == self.id, "we wait with a request of our own");
+            assert!(votes.iter().all(|voter| self.members.contains(voter)), "only members vote");
+            assert!(votes.len() < self.needed(), "who has enough votes does not wait");
+            assert!(*retries <= self.config.doublings, "pauses double as often as they may");
+        }
+        match self.config.mode {
+            Mode::Voting | Mode::View | Mode::Backoff => assert!(
+                self.voter.vote.is_some() || (self.voter.queue.first().is_none() && !self.voter.inquired),
+                "a voter that has its vote keeps nobody waiting"
+            ),
+            Mode::Literal => assert!(
+                self.state != State::Idle || self.voter.queue.first().is_none(),
+                "who wants nothing keeps nobody waiting"
+            ),
+        }
+    }
 }
 
 /// Between the two roles.
@@ -471,6 +496,10 @@ impl Majority {
     }
 
     fn vote_for(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
+        debug_assert!(
+            self.voter.vote.is_none() || self.config.mutation.is_some(),
+            "a vote is given to one at a time"
+        );
         self.voter.vote = Some(theirs);
         self.tell(theirs.process, Msg::Granted { time: theirs.time, fence: self.fence }, out);
     }

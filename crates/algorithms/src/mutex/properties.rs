@@ -38,7 +38,7 @@ use super::ledger::{Ledger, Scope};
 use super::resource::Guard;
 use super::tokens::Tokens;
 use super::{Event, Fence, Locks, Mutex, Promises, Request};
-use crate::judge::{Ending, Judge, Judgement, Violation};
+use crate::judge::{Breach, Ending, Judge, Judgement, Violation};
 
 /// The observer that judges all properties of mutual exclusion.
 #[derive(Clone, Debug)]
@@ -489,6 +489,11 @@ impl<P: Locks> Observer<P> for Properties {
     fn reject(&mut self, at: &Moment, process: Process, from: NodeId, why: &'static str) {
         let text = || format!("{} rejected a message of {from}: {why}", process.id);
         self.found.broken("PROTOCOL", at.step, text);
+    }
+
+    fn invariant(&mut self, at: &Moment, process: Process, why: &str) {
+        let Breach { property, detail, .. } = Breach::of_invariant(process.id, why);
+        self.found.broken(property, at.step, || detail);
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use conclave_core::{Counter, NodeId, Space, Stamp};
+use conclave_core::{Counter, Members, NodeId, Space, Stamp};
 
 /// Requests that wait, smallest stamp first, at most one of each process.
 ///
@@ -46,6 +46,15 @@ impl RequestQueue {
     /// All, smallest first.
     pub fn iter(&self) -> impl Iterator<Item = Stamp> + '_ {
         self.stamps.iter().copied()
+    }
+
+    /// Asserts that these are the requests of members, one of each, in order.
+    pub fn assert_invariants(&self, members: &Members) {
+        assert!(self.stamps.is_sorted(), "requests stand in the order of their stamps");
+        assert!(
+            members.has_each_once(self.stamps.iter().map(|stamp| stamp.process)),
+            "members have requests in the queue, each at most one"
+        );
     }
 
     /// Visits the times of all; moved by the same amount they stay in order.

@@ -303,6 +303,34 @@ impl Protocol for Raymond {
         });
         visit(self.fence.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        let may_want = |id: NodeId| id == self.id || self.is_neighbour(id);
+        assert!(self.queue.iter().all(|id| may_want(*id)), "we and our neighbours want the token");
+        assert!(self.members.has_each_once(self.queue.iter().copied()), "everyone wants the token once");
+        assert!(
+            self.queue.contains(&self.id) == (self.state == State::Waiting),
+            "we stand in our own queue while we wait"
+        );
+        let Some(holder) = self.holder else {
+            return assert!(self.recovery.is_some(), "who knows enough knows where the token is");
+        };
+        let is_here = holder == self.id;
+        assert!(may_want(holder), "an arrow points to a neighbour, or here");
+        assert!(is_here || self.state != State::Holding, "who is inside has the token");
+        assert!(!(is_here && self.asked), "who has the token does not ask for it");
+        if self.recovery.is_none() {
+            assert!(
+                !is_here || self.state == State::Holding || self.queue.is_empty(),
+                "a token rests only where nobody wants it"
+            );
+            assert!(is_here || self.asked || self.queue.is_empty(), "who wants the token has asked for it");
+        }
+    }
 }
 
 /// The rules of the paper.
@@ -345,6 +373,7 @@ impl Raymond {
         };
         let Some(next) = next else { return false };
         if next == self.id {
+            debug_assert!(self.state == State::Waiting, "only who waits enters");
             self.state = State::Holding;
             out.emit(Event::Granted { fence: self.fence.enter(self.epoch, self.id) });
             return false;

@@ -198,6 +198,31 @@ impl Protocol for RicartAgrawala {
         }
         visit(self.fence.counter());
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        let deferred = || self.deferred.iter().map(|theirs| theirs.process);
+        assert!(self.members.has_each_once(deferred()), "the replies to members are deferred, one to each");
+        assert!(deferred().all(|process| process != self.id), "nobody defers a reply to itself");
+        match &self.state {
+            State::Released => assert!(self.deferred.is_empty(), "who wants nothing keeps nobody waiting"),
+            State::Wanted { mine, pending } => {
+                assert!(!pending.is_empty(), "who has all replies does not wait");
+                assert!(
+                    pending.iter().all(|other| other != self.id && self.members.contains(other)),
+                    "only other members owe us a reply"
+                );
+                assert!(
+                    self.deferred.iter().all(|theirs| mine < theirs),
+                    "who waits defers only requests that come after its own"
+                );
+            }
+            State::Held => {}
+        }
+    }
 }
 
 impl RicartAgrawala {

@@ -230,6 +230,35 @@ impl Protocol for RicartAgrawalaToken {
             token.visit_counters(visit);
         }
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        let n = self.members.len();
+        assert!(self.members.position(self.id) == Some(self.place), "we stand at our place");
+        assert!(self.request.len() == n, "there is a last request of each member");
+        if self.state == (State::NoToken { wanted: true }) {
+            assert!(
+                self.request[self.place] > self.passed,
+                "a request that waits is later than all that we were served for"
+            );
+        }
+        if let State::TokenPresent(token) | State::TokenHeld(token) = &self.state {
+            assert!(token.epoch == self.epoch, "a token belongs to its epoch");
+            assert!(token.departures.len() == n, "a token knows all members");
+        }
+        if let State::TokenPresent(token) = &self.state {
+            let waits = |place: usize| {
+                self.request[place] > token.departures[place] && !self.down.contains(self.members.at(place))
+            };
+            assert!(
+                (0..n).all(|place| place == self.place || !waits(place)),
+                "a token rests only where nobody is known to wait"
+            );
+        }
+    }
 }
 
 impl RicartAgrawalaToken {
@@ -294,6 +323,7 @@ impl RicartAgrawalaToken {
     }
 
     fn enter(&mut self, mut token: Token, out: &mut impl Effects<Self>) {
+        debug_assert!(!matches!(self.state, State::TokenHeld(_)), "nobody enters twice");
         let fence = token.fence.enter(token.epoch, self.id);
         self.state = State::TokenHeld(token);
         out.emit(Event::Granted { fence });

@@ -262,6 +262,33 @@ impl Protocol for Singhal {
             token.visit_counters(&self.members, visit);
         }
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        assert!(self.members.position(self.id) == Some(self.place), "we stand at our place");
+        assert!(self.views.len() == self.members.len(), "there is a view of each member");
+        let doing = self.doing();
+        assert!(
+            self.token.is_some() == matches!(doing, Doing::Executing | Doing::Holding),
+            "who is inside or holds the token has it, and nobody else"
+        );
+        if let Some(token) = &self.token {
+            assert!(token.views.len() == self.views.len(), "a token knows all members");
+            assert!(token.passes == self.passes, "who has the token knows how often it was passed on");
+        }
+        match doing {
+            Doing::Executing => assert!(self.wanted, "who is inside wanted to be"),
+            Doing::Requesting => {}
+            Doing::Nothing | Doing::Holding => assert!(!self.wanted, "who wants the token requests it"),
+        }
+        assert!(
+            doing != Doing::Holding || (0..self.views.len()).all(|place| !self.is_served(place)),
+            "a token rests only where nobody is known to request it"
+        );
+    }
 }
 
 /// Where a life begins to number its requests: above all that an earlier life can have reached, so that they are not
@@ -338,6 +365,7 @@ impl Singhal {
     }
 
     fn enter(&mut self, out: &mut impl Effects<Self>) {
+        debug_assert!(self.doing() != Doing::Executing, "nobody enters twice");
         let Some(token) = &mut self.token else { return };
         out.emit(Event::Granted { fence: token.fence.enter(token.epoch, self.id) });
         self.become_doing(Doing::Executing);

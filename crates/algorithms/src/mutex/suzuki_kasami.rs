@@ -235,6 +235,32 @@ impl Protocol for SuzukiKasami {
             token.visit_counters(&self.members, visit);
         }
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        let n = self.members.len();
+        assert!(self.members.position(self.id) == Some(self.place), "we stand at our place");
+        assert!(self.rn.len() == n, "there is a last request of each member");
+        if self.state == (State::Without { wanted: true }) {
+            assert!(
+                self.rn[self.place] > self.served,
+                "a request that waits is later than all that we were served for"
+            );
+        }
+        if let State::Idle(token) | State::Inside(token) = &self.state {
+            assert!(token.epoch == self.epoch, "a token belongs to its epoch");
+            assert!(token.ln.len() == n, "a token knows all members");
+        }
+        if let State::Idle(token) = &self.state {
+            assert!(
+                (0..n).all(|place| place == self.place || !self.waits(place, token)),
+                "a token rests only where nobody is known to wait"
+            );
+        }
+    }
 }
 
 impl SuzukiKasami {
@@ -293,6 +319,7 @@ impl SuzukiKasami {
     }
 
     fn enter(&mut self, mut token: Token, out: &mut impl Effects<Self>) {
+        debug_assert!(!matches!(self.state, State::Inside(_)), "nobody enters twice");
         let fence = token.fence.enter(token.epoch, self.id);
         self.state = State::Inside(token);
         out.emit(Event::Granted { fence });

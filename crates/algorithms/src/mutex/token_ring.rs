@@ -341,6 +341,32 @@ impl Protocol for TokenRing {
             visit(fence.counter());
         }
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        match self.state {
+            State::Idle => {}
+            State::Waiting => assert!(!self.has_token(), "who has the token does not wait for it"),
+            State::Holding(_) => assert!(self.has_token(), "who is inside has the token"),
+        }
+        if let Hand::Token(token) | Hand::Copy { token, .. } = &self.hand {
+            assert!(token.epoch == self.epoch, "a token of an older epoch is void");
+            assert!(self.is_sound(token), "a token names members, and those whom it has lost in order");
+        }
+        if let Hand::Copy { to, tries, .. } = &self.hand {
+            let most = match self.config.handoff {
+                Handoff::Plain => 0,
+                Handoff::Acked { tries } => tries,
+            };
+            assert!((1..=most).contains(tries), "a copy is sent again only where handoffs are acknowledged");
+            assert!(self.members.contains(*to) && *to != self.id, "the token goes to another member");
+        }
+        assert!(!self.down.contains(self.id), "nobody takes itself for dead");
+        assert!(self.config.parks || !self.woken, "only a token that rests is woken");
+    }
 }
 
 /// The application.

@@ -33,6 +33,11 @@ pub(super) struct Lease {
 }
 
 impl Lease {
+    /// Whether something was granted that is yet to be confirmed.
+    pub fn is_pending(&self) -> bool {
+        self.granted.is_some()
+    }
+
     /// What was granted in an old epoch and not confirmed is void.
     pub fn granted_no_more(&mut self) {
         self.granted = None;

@@ -486,6 +486,8 @@ impl<A: Mutex> Protocol for Assembly<A> {
                 self.follow(out);
             }
             Input::Request(Asked::App(request)) => self.ask(request, out),
+            // A failure detector that speaks of ourselves is wrong.
+            Input::PeerDown { peer, .. } | Input::PeerUp { peer, .. } if peer == self.id => {}
             Input::PeerDown { peer, life } => self.on_peer_down(peer, life, out),
             Input::PeerUp { peer, .. } => {
                 self.down.remove(&peer);
@@ -520,6 +522,39 @@ impl<A: Mutex> Protocol for Assembly<A> {
         for early in &mut self.early {
             early.message.visit_counters(early.from, &self.group, visit);
         }
+    }
+
+    fn assert_invariants(&self) {
+        if let Some(part) = &self.part {
+            part.assert_invariants();
+        }
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        assert!(self.known.contains(&self.id), "we know of ourselves");
+        assert!(self.part.is_none() || self.group.contains(self.id), "only a member has a part in the epoch");
+        if let Some((ballot, roll)) = &self.acceptor.accepted {
+            assert!(*ballot <= self.acceptor.promised, "what was accepted was promised");
+            assert!(roll.epoch > self.epoch, "a roll that waits to be installed is later than our epoch");
+        }
+        if let Some(round) = &self.round {
+            assert!(self.gathered_by == Some(self.id), "who calls the roll waits for its own roll");
+            round.assert_invariants(self.id, self.acceptor.promised);
+        }
+        assert!(self.probe.is_none() || A::MOVES_TOKEN, "a token is looked for only where there is one");
+        assert!(self.early.len() <= MOST_EARLY, "few messages wait for their epoch");
+        if let Standing::Waiting { since } = self.standing {
+            assert!(since.process == self.id, "we wait with a request of our own");
+            assert!(since.time <= self.clock.time(), "a request is no later than the clock");
+        }
+        if let (Standing::Inside { .. }, Some(part), true) = (self.standing, &self.part, self.is_active()) {
+            assert!(part.phase() == Phase::HOLDING, "who is inside is inside in its epoch, too");
+        }
+        assert!(
+            self.config.consent == Consent::Majority || !self.lease.is_pending(),
+            "without leases a grant needs no confirmation"
+        );
     }
 }
 
@@ -563,6 +598,9 @@ impl<A: Mutex> Assembly<A> {
                 if ballot.creator != from || ballot.number == u64::MAX =>
             {
                 out.reject(from, "who calls a roll numbers it with its own name");
+            }
+            Msg::Accept { roll, .. } | Msg::Install { roll, .. } if roll.epoch.number == u64::MAX => {
+                out.reject(from, "no honest group has had so many epochs");
             }
             Msg::Accept { roll, .. } | Msg::Install { roll, .. } if !roll.is_sound() => {
                 out.reject(from, "a roll names each member once, and at most one of them inside");
@@ -725,6 +763,7 @@ impl<A: Mutex> Assembly<A> {
     }
 
     fn enter(&mut self, fence: crate::mutex::Fence, out: &mut impl Effects<Self>) {
+        debug_assert!(matches!(self.standing, Standing::Waiting { .. }), "only who waits enters");
         self.standing = Standing::Inside { fence };
         out.disarm(Timer::Patience);
         out.emit(Told::App(Event::Granted { fence }));

@@ -52,6 +52,13 @@ impl Round {
         }
     }
 
+    pub fn assert_invariants(&self, convener: NodeId, promised: Epoch) {
+        assert!(self.ballot.creator == convener, "who calls a roll numbers it with its own name");
+        assert!(self.ballot <= promised, "who calls a roll answers no earlier one");
+        assert!(is_listed(&self.members) || self.members.is_empty(), "a roll names each member once");
+        assert!(self.reports.contains_key(&convener), "who calls a roll has answered it");
+    }
+
     /// The latest epoch that any of the answers comes from, and who is in its roll.
     fn base(&self) -> (Epoch, BTreeSet<NodeId>) {
         let latest = self.reports.values().max_by_key(|report| report.epoch);
@@ -308,8 +315,10 @@ impl<A: Mutex> Assembly<A> {
         report: Report,
         out: &mut impl Effects<Self>,
     ) {
+        // Whoever has accepted a roll has not seen it installed.
+        let is_next = |roll: &Roll| roll.is_sound() && roll.epoch > report.epoch;
         let sound =
-            is_listed(&report.group) && report.accepted.as_ref().is_none_or(|(_, roll)| roll.is_sound());
+            is_listed(&report.group) && report.accepted.as_ref().is_none_or(|(_, roll)| is_next(roll));
         let Some(round) = self.round.as_mut().filter(|round| round.ballot == ballot && sound) else { return };
         if round.stage != Stage::Gathering {
             return;
@@ -500,6 +509,7 @@ fn add_member(members: &mut Vec<NodeId>, newcomer: NodeId) {
 /// The new epoch.
 impl<A: Mutex> Assembly<A> {
     fn install(&mut self, roll: &Roll, out: &mut impl Effects<Self>) {
+        assert!(roll.epoch > self.epoch, "epochs follow each other");
         self.abandon(out);
         self.end_probe(out);
         self.epoch = roll.epoch;

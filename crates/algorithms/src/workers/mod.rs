@@ -348,6 +348,23 @@ impl Protocol for Workers {
             (None, None) => Phase::IDLE,
         }
     }
+
+    fn assert_invariants(&self) {
+        assert!(self.sum.is_none() || self.in_hand.is_empty(), "when all is done nobody works");
+        let in_hand: BTreeSet<_> = self.in_hand.iter().map(|(id, _)| *id).collect();
+        assert!(in_hand.len() == self.in_hand.len(), "a task is in hand once");
+        assert!(self.done.keys().all(|id| self.config.task(*id).is_some()), "only tasks have results");
+        let Some(office) = &self.office else { return };
+        assert!(
+            self.reign.is_some_and(|reign| reign.leader == self.id),
+            "a master rules in a reign of its own"
+        );
+        assert!(!office.present.intersects(&office.missing), "who has reported is not missing");
+        assert!(!office.present.intersects(&self.down), "who is suspected gets no task");
+        if self.sum.is_none() {
+            office.assert_invariants(&self.done, self.config.tasks.len());
+        }
+    }
 }
 
 impl Workers {
@@ -608,9 +625,6 @@ impl Workers {
             return;
         };
         debug_assert!(leader == self.id, "a master rules in a reign of its own");
-        if cfg!(debug_assertions) {
-            office.assert_invariants(&self.done, self.config.tasks.len());
-        }
         if self.done.len() == self.config.tasks.len() {
             return self.finish(self.done.values().fold(0, |sum, value| sum.saturating_add(*value)), out);
         }

@@ -243,6 +243,7 @@ impl<F: Family> Worker<F> {
                     is_over |= F::ends_waiting(event);
                 }
                 Said::Reject(from, why) => ledger.reject(at, *from, why, breaches),
+                Said::Invariant(why) => ledger.invariant(at, why, breaches),
             }
         }
         let cell = if record.cell & LOCAL == 0 {

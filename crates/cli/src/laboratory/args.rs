@@ -3,6 +3,7 @@
 mod check;
 mod live;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
@@ -59,9 +60,10 @@ const GROUP: &str = "Group";
 const LOAD: &str = "Load";
 const NETWORK: &str = "Network";
 const FAULTS: &str = "Faults";
+const JUDGE: &str = "What is judged";
 const OUTPUT: &str = "Output";
 /// What decides how a run goes.
-const DECISIVE: [&str; 4] = [GROUP, LOAD, NETWORK, FAULTS];
+const DECISIVE: [&str; 5] = [GROUP, LOAD, NETWORK, FAULTS, JUDGE];
 
 /// Options of `conclave sim`.
 #[derive(Debug, Args)]
@@ -169,6 +171,10 @@ pub struct SimArgs {
     /// When faults that happen by chance stop.
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true, help_heading = FAULTS)]
     pub faults_until: Option<u64>,
+
+    /// After every step, assert the invariants of the process that took it, and report one that fails as INV.
+    #[arg(long, help_heading = JUDGE)]
+    pub paranoid: bool,
 
     #[command(flatten)]
     pub output: OutputArgs,
@@ -497,7 +503,13 @@ impl Given {
                 (None, short) => format!("-{}", short.unwrap_or_default()),
             };
             let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
-            raw.map(move |value| (name.clone(), value.to_string_lossy().into_owned()))
+            // A flag is its name alone.
+            let has_value = arg.get_action().takes_values();
+            let text = move |value: &OsStr| match has_value {
+                true => value.to_string_lossy().into_owned(),
+                false => String::new(),
+            };
+            raw.map(move |value| (name.clone(), text(value)))
         });
         Self(values.collect())
     }
@@ -516,7 +528,10 @@ impl Given {
     pub fn command(&self, algorithm: &str, seed: u64) -> String {
         let mut line = format!("conclave sim {algorithm}");
         for (name, value) in self.0.iter().filter(|(name, _)| name != "--seed" && name != "--seeds") {
-            line += &format!(" {name} {}", quoted(value));
+            line += &format!(" {name}");
+            if !value.is_empty() {
+                line += &format!(" {}", quoted(value));
+            }
         }
         line + &format!(" --seed {seed}")
     }

@@ -188,6 +188,7 @@ fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Option
             in_flight: args.in_flight,
         },
         lead: lead.to_vec(),
+        paranoid: args.paranoid,
     })
 }
 

@@ -154,6 +154,7 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
         faults,
         patience: args.patience,
         max_events: args.max_events.unwrap_or(usual.max_events),
+        paranoid: args.paranoid,
         ..usual
     })
 }

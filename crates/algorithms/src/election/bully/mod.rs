@@ -248,6 +248,40 @@ impl Protocol for Bully {
             visit(Counter::exact(TERM, &mut told.term));
         }
     }
+
+    fn assert_invariants(&self) {
+        if self.config.mutation.is_some() {
+            return;
+        }
+
+        let is_hardened = self.config.mode == Mode::Hardened;
+        if let Some(leader) = self.elected {
+            assert!(self.stage == Stage::Normal, "who knows who leads takes part in no election");
+            assert!(self.members.contains(leader), "a member leads");
+            assert!(
+                self.told.is_some_and(|told| told.leader == leader),
+                "the application was told who leads"
+            );
+        }
+        let leads = self.elected == Some(self.id);
+        match &self.stage {
+            Stage::Normal => {
+                assert!(!(leads && self.retired.contains(self.id)), "who has retired does not lead");
+            }
+            Stage::Syncing => assert!(is_hardened, "claims belong to the hardened mode"),
+            Stage::AwaitingAnswers | Stage::AwaitingCoordinator => {}
+            Stage::Announcing { acks } => {
+                assert!(is_hardened, "claims belong to the hardened mode");
+                assert!(self.known.leader == self.id, "who announces itself knows of no later claim");
+                assert!(!self.retired.contains(self.id), "who has retired does not stand for election");
+                assert!(
+                    acks.contains(self.id) && acks.iter().all(|id| self.members.contains(id)),
+                    "members acknowledge a claim, its maker first"
+                );
+                assert!(acks.len() <= self.members.len() / 2, "who has a majority behind it leads");
+            }
+        }
+    }
 }
 
 impl Bully {

@@ -7,11 +7,10 @@ use clap::Args;
 use conclave_check::AskBudget;
 
 use super::{
-    ChannelsArg, FAULTS, GROUP, Ids, LOAD, NETWORK, OUTPUT, OutputArgs, parse_ids, parse_n, parse_setting,
-    whole,
+    ChannelsArg, FAULTS, GROUP, Ids, JUDGE, LOAD, NETWORK, OUTPUT, OutputArgs, parse_ids, parse_n,
+    parse_setting, whole,
 };
 
-const JUDGE: &str = "What is judged";
 const SEARCH: &str = "Search";
 
 /// Options of `conclave check`.
@@ -93,6 +92,9 @@ pub struct CheckArgs {
     /// Judge safety with steps left out and without, and compare.
     #[arg(long, conflicts_with = "no_reduction", help_heading = JUDGE)]
     pub verify_reduction: bool,
+    /// After every step, assert the invariants of the process that took it, and report one that fails as INV.
+    #[arg(long, help_heading = JUDGE)]
+    pub paranoid: bool,
 
     /// How many threads search; the result does not depend on it [default: the number of cores].
     #[arg(long, value_name = "N", value_parser = parse_threads, allow_hyphen_values = true, help_heading = SEARCH)]

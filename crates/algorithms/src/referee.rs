@@ -89,6 +89,10 @@ impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
         self.judge(at.step, breaches);
     }
 
+    fn invariant(&mut self, at: &Moment, process: Process, why: &str) {
+        self.judge(at.step, alloc::vec![Breach::of_invariant(process.id, why)]);
+    }
+
     fn handled(&mut self, _at: &Moment, process: Process, state: &P) {
         self.ledger.handled(process.index(), state);
     }

@@ -225,7 +225,7 @@ impl<'a, F: Family> Walk<'a, F> {
             Action::Ask { place, nth } => {
                 let ask = asks::<F>(cell(place)).swap_remove(usize::from(nth));
                 let (word, lock) = F::show(&ask.request);
-                Command::Ask { process: self.id(place), request: word.into(), lock }
+                Command::Ask { process: self.id(place), request: word, lock }
             }
             Action::Timer { place, nth } => Command::Timer {
                 process: self.id(place),

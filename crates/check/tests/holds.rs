@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_algorithms::election::{self, ChangRoberts};
-use conclave_check::{AskBudget, CheckError, Limits, Options, Report, check, check_algorithm};
+use conclave_check::{AskBudget, Budgets, CheckError, Limits, Options, Report, check, check_algorithm};
 use conclave_trace::Setup;
 
 fn search(algorithm: &str, n: u32, options: &Options) -> Report {
@@ -240,4 +240,18 @@ fn most_of_the_memory_is_used_before_it_is_said_to_be_used_up() {
         check(&Setup::numbered("ricart-agrawala", 4), &options, &mut |_| {}).expect("it can be searched");
     assert!(!report.complete && report.memory < memory, "{}", report.memory);
     assert!(report.memory > memory / 2, "it ended at {} of {memory}", report.memory);
+}
+
+/// Masters and workers are searched like any other family, and a mutant of theirs is refuted.
+#[test]
+fn workers_are_searched_too() {
+    let crash = Options { budgets: Budgets { crashes: 1, ..Budgets::default() }, ..Options::default() };
+    let mut setup = Setup::numbered("workers", 2);
+    setup.settings = [("tasks".into(), "1".into())].into();
+    let report = check(&setup, &crash, &mut |_| {}).expect("it can be searched");
+    assert!(report.complete && report.all_held(), "{report:?}");
+    let mutant = Setup { mutant: Some("forget-suspected".into()), ..Setup::numbered("workers", 3) };
+    let setup = Setup { settings: [("tasks".into(), "1".into())].into(), ..mutant };
+    let report = check(&setup, &crash, &mut |_| {}).expect("it can be searched");
+    assert_eq!(report.counterexample.map(|found| found.property), Some("W3"));
 }

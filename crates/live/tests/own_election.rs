@@ -57,7 +57,7 @@ async fn an_election_needs_no_registry() {
             tokio::spawn(async move {
                 let stop = async move { drop(stopped.wait_for(|is_over| *is_over).await) };
                 run_algorithm::<election::Of<ChangRoberts>>(&config, stop, move || {
-                    up.send(()).expect("it is awaited")
+                    up.send(()).expect("it is awaited");
                 })
                 .await
             })

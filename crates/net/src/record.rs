@@ -238,7 +238,7 @@ impl<P: Protocol> Journal<P> {
             }
             Input::Request(request) => {
                 let (word, lock, name) = (self.words.request)(request);
-                self.add(What::Request { request: word.to_owned(), lock }, None).lock_name = name;
+                self.add(What::Request { request: word, lock }, None).lock_name = name;
             }
             Input::PeerDown { peer, life } => {
                 self.add(What::Suspect { peer: *peer, life: Some(life.0) }, None);

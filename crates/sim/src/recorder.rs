@@ -218,7 +218,7 @@ impl Export<'_> {
             Raw::Start => What::Start,
             Raw::Request(request) => {
                 let (request, lock) = F::show(request);
-                What::Request { request: request.into(), lock }
+                What::Request { request, lock }
             }
             Raw::Timer(timer) => What::Timer { timer: timer_word(timer) },
             Raw::Suspect(peer, life) => What::Suspect { peer: *peer, life: *life },

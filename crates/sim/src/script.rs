@@ -90,15 +90,15 @@ impl Use for Player<'_> {
 
     fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
         let header = header(self.setup, &prepared);
-        perform(self.script, prepared, header)
+        perform(self.script, &prepared, header)
     }
 }
 
 /// A stage, and perhaps a scribe who keeps what happens there, in both forms. Shortening needs none, on the same stage.
 pub(crate) type Attended<F> = Stage<F, Option<(Recorder<<F as Family>::Protocol>, Narrator<F>)>>;
 
-fn perform<F: Family>(script: &Script, prepared: Prepared<F>, header: Header) -> Result<Played, PlayError> {
-    let mut stage = Attended::<F>::new(&prepared, Some((Recorder::new(), Narrator::new())));
+fn perform<F: Family>(script: &Script, prepared: &Prepared<F>, header: Header) -> Result<Played, PlayError> {
+    let mut stage = Attended::<F>::new(prepared, Some((Recorder::new(), Narrator::new())));
     let mut script = script.clone();
     let mut difference = None;
     let mut told = false;

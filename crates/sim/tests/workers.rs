@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_algorithms::election::{Bully, ChangRoberts, Election};
+use conclave_algorithms::measure::PlainReport;
 use conclave_algorithms::workers::{Event, Mutation, Request, Task, Workers, WorkersConfig};
 use conclave_algorithms::workload::Calls;
 use conclave_algorithms::{Arena, Channels, Led, LedConfig, Settings};
@@ -12,6 +13,8 @@ use conclave_sim::faults::{Crash, Faults};
 use conclave_sim::rng::{Draw as _, Rng};
 use conclave_sim::span::Span;
 use conclave_sim::timed::{Limits, Network, Rest, Run, Scene};
+use conclave_sim::{Plan, play, simulate_setup};
+use conclave_trace::{Script, Setup};
 
 type Group<E> = Led<E, Workers>;
 
@@ -200,4 +203,55 @@ fn every_mutant_breaks_what_it_says() {
             assert!(failures.iter().all(|why| why.contains(symptom)), "{mutation:?}: {failures:?}");
         }
     }
+}
+
+fn registered(mutant: Option<&str>) -> Setup {
+    Setup { mutant: mutant.map(Into::into), ..Setup::numbered("workers", N) }
+}
+
+fn with_crashes(seed: u64, crashes: &[&str]) -> Plan {
+    let mut plan = Plan { seed, ..Plan::new(Members::numbered(N)) };
+    plan.faults.crashes = crashes.iter().map(|crash| crash.parse().expect("a crash")).collect();
+    plan.faults.detector = "late:1..10".parse().expect("a detector");
+    plan
+}
+
+/// The family is in the registry: it runs, is measured and judged like all others.
+#[test]
+fn the_family_runs_by_name() {
+    let outcome = simulate_setup(&registered(None), &Plan::new(Members::numbered(N)), false).unwrap();
+    assert_eq!(outcome.report.formula.agrees, Some(true), "{:?}", outcome.report.formula);
+    for seed in 1..=100 {
+        for crashes in [&[][..], &["5@40"], &["2@20", "5@40..90"]] {
+            let outcome = simulate_setup(&registered(None), &with_crashes(seed, crashes), false).unwrap();
+            let report = &outcome.report;
+            assert!(report.all_held() && report.ending == "done", "seed {seed} {crashes:?}: {report:?}");
+            let told = report.part::<PlainReport>().unwrap();
+            assert_eq!(told.last.as_deref(), Some("finished 5050"), "seed {seed} {crashes:?}");
+        }
+    }
+}
+
+/// And so are its mutants.
+#[test]
+fn mutants_of_the_family_are_caught_by_name() {
+    for (mutant, property) in [("forget-suspected", "W3"), ("count-twice", "W1")] {
+        let caught = (1..=300).find_map(|seed| {
+            let plan = with_crashes(seed, &["2@20", "5@40"]);
+            simulate_setup(&registered(Some(mutant)), &plan, false).unwrap().violation
+        });
+        assert_eq!(caught.map(|violation| violation.property), Some(property), "{mutant}");
+    }
+}
+
+/// A script asks in the words of the family.
+#[test]
+fn a_script_begins_the_work() {
+    let text = "run workers -n 1 --set tasks=2\n---\n\nbegin 1\n---\n\ntimer 1 Application(Work)\ntimer 1 Application(Work)\n---\n";
+    let played = play(&Script::parse(text).expect("a script")).expect("it can be played");
+    assert_eq!(played.violation, None);
+    assert!(played.script.to_string().contains("p1 finished 5050"), "{}", played.script);
+    let wrong = Script::parse("run workers -n 1\n---\n\nrequest 1\n---\n").expect("a script");
+    let why = play(&wrong).unwrap_err().to_string();
+    assert!(why.contains("'acquire' is not a request of this algorithm; it has: begin"), "{why}");
 }

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 fn one_world(seed: u64, nodes: u64) -> ExitCode {
     let twin = match std::env::var(MUTANT).ok().map(|name| Twin::named(&name)) {
         Some(None) => {
-            eprintln!("{MUTANT} is one of {:?}", Twin::ALL.iter().map(|(name, _)| name).collect::<Vec<_>>());
+            eprintln!("{MUTANT} is one of {:?}", Twin::ALL.iter().map(|(name, ..)| name).collect::<Vec<_>>());
             return ExitCode::from(2);
         }
         Some(Some(twin)) => {

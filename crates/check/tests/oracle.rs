@@ -8,7 +8,7 @@
 
 mod common;
 
-use conclave_algorithms::{Channels, Trigger, election, mutex, registry};
+use conclave_algorithms::{About, Channels, Trigger, election, mutex};
 use conclave_check::{AskBudget, Budgets};
 
 use common::Scenario;
@@ -52,6 +52,11 @@ fn is_soaking() -> bool {
     std::env::var("CONCLAVE_SOAK").is_ok_and(|value| value == "1")
 }
 
+/// The two families that the plain model knows.
+fn both() -> impl Iterator<Item = &'static About> {
+    mutex::all().into_iter().chain(election::all())
+}
+
 /// As deep as the table says, unless there is time.
 fn bounded(scenario: Scenario, table: &[Large]) -> Scenario {
     let is_it = |large: &&Large| {
@@ -93,21 +98,21 @@ fn agree_that_all_holds(scenario: &Scenario) {
 
 #[test]
 fn two_processes_enter_once() {
-    for about in registry::all() {
+    for about in both() {
         agree_that_all_holds(&Scenario::new(about.name, 2));
     }
 }
 
 #[test]
 fn two_processes_enter_twice() {
-    for about in registry::all() {
+    for about in both() {
         agree_that_all_holds(&Scenario::new(about.name, 2).entries(AskBudget::Times(2)));
     }
 }
 
 #[test]
 fn three_processes_enter_once() {
-    for about in registry::all() {
+    for about in both() {
         agree_that_all_holds(&Scenario::new(about.name, 3));
     }
 }
@@ -124,7 +129,7 @@ fn three_processes_enter_twice() {
         "ring-k-leaders",
         "ring-ballot",
     ];
-    for about in registry::all() {
+    for about in both() {
         let scenario = Scenario::new(about.name, 3).entries(AskBudget::Times(2));
         agree(&match far.contains(&about.name) {
             true => scenario.down_to(ENDLESS),
@@ -162,7 +167,7 @@ fn variants() {
 #[test]
 fn the_other_order_of_channels() {
     let mut broken = 0;
-    for about in registry::all() {
+    for about in both() {
         let other = if about.channels == Channels::Fifo { Channels::Any } else { Channels::Fifo };
         broken += usize::from(!agree(&Scenario::new(about.name, 2).channels(other)));
         broken += usize::from(!agree(&bounded(Scenario::new(about.name, 3).channels(other), OTHER_ORDER)));
@@ -226,7 +231,7 @@ fn a_request_is_given_up() {
 
 #[test]
 fn a_message_is_lost_or_doubled() {
-    for about in registry::all() {
+    for about in both() {
         agree(&Scenario::new(about.name, 2).failing(Budgets { drops: 1, ..NOTHING }).down_to(2 * ENDLESS));
         agree(
             &Scenario::new(about.name, 2).failing(Budgets { duplicates: 1, ..NOTHING }).down_to(2 * ENDLESS),
@@ -236,7 +241,7 @@ fn a_message_is_lost_or_doubled() {
 
 #[test]
 fn a_failure_detector_errs() {
-    for about in registry::all() {
+    for about in both() {
         agree(&Scenario::new(about.name, 2).failing(Budgets { suspicions: 1, ..NOTHING }).down_to(ENDLESS));
     }
 }
@@ -245,7 +250,7 @@ fn a_failure_detector_errs() {
 #[test]
 fn mutants() {
     let mut caught = 0;
-    for about in registry::all() {
+    for about in both() {
         let small = about.mutants.iter().filter(|mutant| mutant.nodes <= 3);
         for mutant in small.filter(|mutant| mutant.trigger == Trigger::Schedule) {
             let scenario = Scenario::new(about.name, mutant.nodes).mutant(mutant.name);

@@ -52,7 +52,7 @@ fn rows(about: &'static About) -> Vec<Row> {
             let mending_three = Row { nodes: 3, most: MOST_SOAKED, ..mending };
             vec![row(3, once), row(2, AskBudget::Times(2)), endless, mending, mending_three]
         }
-        _ => {
+        "election" => {
             let many = ["bully", "ring-k-leaders"].contains(&about.name);
             let four = Row { most: if many { MOST_SOAKED } else { MOST_STATES }, ..row(4, once) };
             let mut rows = vec![row(3, once), four, Row { crashes: 1, ..row(3, once) }];
@@ -62,6 +62,7 @@ fn rows(about: &'static About) -> Vec<Row> {
             }
             rows
         }
+        _ => Vec::new(),
     }
 }
 

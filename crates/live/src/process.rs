@@ -65,13 +65,14 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
-    run_registered(Process { config, stop: Box::pin(stop), ready: Box::new(ready) }).await
+    run_registered(Process { config, stop: Box::pin(stop), ready: Box::new(ready) })?.await
 }
 
-/// Not generic: the drivers of all algorithms are compiled with this crate, not again in every program that starts one.
-async fn run_registered(process: Process<'_>) -> Result<(), ProcessError> {
+/// Neither generic nor async, either of which would be compiled again in every program that starts a process, with the
+/// drivers of all algorithms.
+fn run_registered(process: Process<'_>) -> Result<Running<'_>, ProcessError> {
     let name = &process.config.algorithm;
-    registry::visit(name, process).ok_or_else(|| ProcessError::UnknownAlgorithm(name.clone()))??.await
+    Ok(registry::visit(name, process).ok_or_else(|| ProcessError::UnknownAlgorithm(name.clone()))??)
 }
 
 /// The same for an algorithm that no registry has to know: `run_algorithm::<mutex::Of<MyLock>>`.

@@ -26,7 +26,11 @@ impl<A: Election> Desk<A> for LeadersDesk {
                 self.curious.push(client);
                 out.push(Deed::Ask(Request::Start));
             }
-            wish => out.extend(asked(client, &wish, Electing::<A>::parse)),
+            Wish::Lock { .. } | Wish::Unlock { .. } => {
+                let why = "this algorithm elects, and has no locks".into();
+                out.push(Deed::Tell(client, Word::Refused { why }));
+            }
+            wish @ Wish::Ask { .. } => out.extend(asked(client, &wish, Electing::<A>::parse)),
         }
     }
 

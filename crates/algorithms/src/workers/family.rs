@@ -43,7 +43,7 @@ pub const FAMILY: Kind = Kind {
     requests: &[Usage::new("begin", "")],
     options: &[],
     always_detects: true,
-    provokes_mutants: false,
+    provokes_mutants: true,
     chance_ends: true,
     describe,
     counted: ("beginning", "beginnings"),

@@ -194,7 +194,7 @@ mutants! {
         }
         /// A second result for a task is added to the first.
         CountTwice {
-            name: "count-twice", breaks: "W1", nodes: 5, trigger: Crash,
+            name: "count-twice", breaks: "W1", nodes: 5, trigger: Suspicion,
             change: "a second result for a task is added to the first",
         }
     }

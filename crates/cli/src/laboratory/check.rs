@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use conclave_algorithms::family::Searches;
 use conclave_algorithms::{About, Channels, Mutant, Synchrony, registry};
 use conclave_check::{
     AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report, Stopped, check,
@@ -127,15 +128,19 @@ fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
     let relies_on_time = about.synchrony == Synchrony::Synchronous
         || (possible.recovers && (may_recover || args.mutant.is_some() || args.from.is_some()));
     let (name, title) = (about.name, about.family.title);
-    let foreign = |option: &str| format!("{option} means nothing to {title}, and {name} is of that kind");
+    let foreign = |option: &str, has: fn(&Searches) -> bool| {
+        let others = registry::families().into_iter().filter(|family| has(&family.searches));
+        let titles: Vec<_> = others.map(|family| family.title).collect();
+        format!("{option} belongs to {}, and {name} is not of that kind", titles.join(", "))
+    };
     let why = if !possible.cancels && args.cancels.is_some() {
-        foreign("--cancels")
+        foreign("--cancels", |searches| searches.cancels)
     } else if !possible.order && args.order {
-        foreign("--order")
+        foreign("--order", |searches| searches.order)
     } else if !possible.forever && args.entries == Some(AskBudget::Forever) {
-        format!("{title} that are called again and again never end; give --entries a number")
+        format!("with requests forever a run of {title} never ends; give --entries a number")
     } else if !possible.first && args.entries == Some(AskBudget::First) {
-        foreign("--entries first")
+        foreign("--entries first", |searches| searches.first)
     } else if !relies_on_time && args.untimed {
         format!("--untimed is for algorithms that rely on time, and {name} does not")
     } else {

@@ -128,7 +128,7 @@ fn an_election_is_called_by_whom_one_says() {
     let page = line("check chang-roberts --ids 3,17,4 --start 4,17 --crashes 1").ends(0).out;
     assert!(page.contains("1 call each, by p4, p17 · 1 crash"), "{page}");
     let page = line("check chang-roberts -n 4 --entries first --start 1,2").ends(0).out;
-    assert!(page.contains("1 call each before it knows a leader, by p1, p2 · nothing fails"), "{page}");
+    assert!(page.contains("1 call each before it knows a result, by p1, p2 · nothing fails"), "{page}");
 }
 
 #[test]

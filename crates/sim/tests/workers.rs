@@ -232,12 +232,12 @@ fn the_family_runs_by_name() {
     }
 }
 
-/// And so are its mutants.
+/// And so are its mutants, under the failures that it takes to see them.
 #[test]
 fn mutants_of_the_family_are_caught_by_name() {
     for (mutant, property) in [("forget-suspected", "W3"), ("count-twice", "W1")] {
         let caught = (1..=300).find_map(|seed| {
-            let plan = with_crashes(seed, &["2@20", "5@40"]);
+            let plan = Plan { seed, ..Plan::new(Members::numbered(N)) };
             simulate_setup(&registered(Some(mutant)), &plan, false).unwrap().violation
         });
         assert_eq!(caught.map(|violation| violation.property), Some(property), "{mutant}");

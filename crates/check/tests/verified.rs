@@ -147,7 +147,7 @@ const HEAD: &str = "\
 Written by `cargo xtask fix`; a test compares it with the searches. [checking.md](checking.md) says what a search does.
 
 Every row is one search through **all** runs of an algorithm as it is by default: every order of messages, and every moment
-for the crash where there is one. *AskBudget* is how often each process asks (in elections: may call one); `forever` covers
+for the crash where there is one. *Entries* is how often each process asks (in elections: may call one); `forever` covers
 any number, `first` is one call before it hears of a leader, so that all calls belong to one election, whoever makes them.
 *Holds*: nothing that is promised is broken, [deadlock and starvation](checking.md#runs-without-end) included.
 Where a group [mends itself](recovery.md) after the crash, time is [counted](checking.md#what-can-happen).

@@ -67,6 +67,10 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// A message to somebody who is up was lost, or one was doubled.
     fn disturb(&mut self);
 
+    /// The process that has just crashed did so inside a step, or lost what it had sent: perhaps nobody has heard of what it
+    /// had begun.
+    fn unheard(&mut self) {}
+
     /// Nothing moves any more: what is broken by that.
     fn quiet(&self, breaches: &mut Vec<Breach>);
 

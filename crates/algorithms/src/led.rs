@@ -361,7 +361,7 @@ where
 
     /// Hands the election an input.
     fn elect(&mut self, input: Input<E>, words: &mut Words, out: &mut impl Effects<Self>) {
-        let saved = &mut self.saved;
+        let (saved, now) = (&mut self.saved, out.now());
         let lift = |effect: Effect<E>| match effect {
             Effect::Save(durable) => {
                 saved.election = Some(durable);
@@ -373,12 +373,12 @@ where
             Effect::Emit(event) => words.push_back(Word::News(event)),
             Effect::Reject { from, why } => out.reject(from, why),
         };
-        self.election.handle(input, &mut erased(&mut Through(lift)));
+        self.election.handle(input, &mut erased(&mut Through::new(now, lift)));
     }
 
     /// Hands the application an input.
     fn apply(&mut self, input: Input<A>, words: &mut Words, out: &mut impl Effects<Self>) {
-        let saved = &mut self.saved;
+        let (saved, now) = (&mut self.saved, out.now());
         let lift = |effect: Effect<A>| match effect {
             Effect::Save(durable) => {
                 saved.application = Some(durable);
@@ -393,7 +393,7 @@ where
             Effect::Emit(Told::App(event)) => out.emit(event),
             Effect::Reject { from, why } => out.reject(from, why),
         };
-        self.application.handle(input, &mut erased(&mut Through(lift)));
+        self.application.handle(input, &mut erased(&mut Through::new(now, lift)));
     }
 }
 

@@ -347,7 +347,8 @@ fn lifted<P: Protocol>(
     durable: &mut BTreeMap<Name, P::Durable>,
     out: &mut impl Effects<Named<P>>,
 ) -> impl Effects<P> {
-    Through(move |effect: Effect<P>| match effect {
+    let now = out.now();
+    Through::new(now, move |effect: Effect<P>| match effect {
         Effect::Save(saved) => {
             durable.insert(name.clone(), saved);
             out.save(durable.clone());

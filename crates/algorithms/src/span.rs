@@ -1,9 +1,11 @@
 //! How long things take.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt::{Display, Formatter};
 use core::str::FromStr;
+
+pub use conclave_core::{parse_time, show_time};
 
 /// Where random numbers come from. The algorithms have no randomness; what drives their users has.
 pub trait Draw {
@@ -95,50 +97,6 @@ impl Span {
     }
 }
 
-/// No time is longer: a run lasts 8.9 years at the most.
-const LONGEST: u64 = (1 << 47) - 1;
-
-/// A time in microseconds: a number of milliseconds, or a number with the unit `us`, `ms`, `s` or `min`.
-///
-/// # Errors
-/// If the text is no such number, or longer than a run can last.
-pub fn parse_time(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a time; write milliseconds, or a number with us, ms, s or min");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match &text[digits.len()..] {
-        "us" => 1,
-        "" | "ms" => 1_000,
-        "s" => 1_000_000,
-        "min" => 60_000_000,
-        _ => return Err(wrong()),
-    };
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || !is_number(whole) || !is_number(part) || part.len() > 6 {
-        return Err(wrong());
-    }
-    let micros = |text: &str| text.parse::<u64>().ok()?.checked_mul(unit);
-    let whole = micros(whole).ok_or_else(wrong)?;
-    let part =
-        if part.is_empty() { 0 } else { micros(part).ok_or_else(wrong)? / 10u64.pow(part.len() as u32) };
-    whole
-        .checked_add(part)
-        .filter(|time| *time <= LONGEST)
-        .ok_or_else(|| format!("{text} is too long a time"))
-}
-
-/// A time in microseconds as people write it.
-#[must_use]
-pub fn show_time(micros: u64) -> String {
-    match micros {
-        0 => "0".into(),
-        _ if micros.is_multiple_of(1_000_000) => format!("{}s", micros / 1_000_000),
-        _ if micros.is_multiple_of(1_000) => format!("{}", micros / 1_000),
-        _ if micros < 1_000 => format!("{micros}us"),
-        _ => format!("{}.{:03}", micros / 1_000, micros % 1_000).trim_end_matches('0').to_string(),
-    }
-}
-
 /// `5`, `1..10`, `exp:5`; also `constant:5` and `uniform:1..10`.
 impl FromStr for Span {
     type Err = String;
@@ -175,25 +133,9 @@ impl Display for Span {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use alloc::string::ToString as _;
 
-    #[test]
-    fn times() {
-        for (text, micros) in [
-            ("5", 5_000),
-            ("250us", 250),
-            ("2s", 2_000_000),
-            ("1.5", 1_500),
-            ("0.001ms", 1),
-            ("1min", 60_000_000),
-        ] {
-            assert_eq!(parse_time(text), Ok(micros), "{text}");
-            assert_eq!(parse_time(&show_time(micros)), Ok(micros), "{text}");
-        }
-        for wrong in ["", "ms", "-1", "5 s", "1.2.3", "5h", "99999999999999999999", "1e9", ".", "5.", "é"] {
-            assert!(parse_time(wrong).is_err() || wrong == "5.", "{wrong}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn spans() {

@@ -34,6 +34,19 @@ pub enum Action {
     Crash {
         /// Which.
         place: u8,
+        /// What it loses of what it had sent: one of the ways to do so, counted over all its channels. 0 is nothing.
+        loss: u16,
+    },
+    /// A process crashes inside a step.
+    Interrupt {
+        /// Which.
+        place: u8,
+        /// The number, among what may happen in this state, of what makes it take that step.
+        step: u16,
+        /// Which of the cuts of that step.
+        cut: u8,
+        /// As above, with what it sent in that step before the cut.
+        loss: u16,
     },
     /// It starts anew.
     Restart {
@@ -63,13 +76,19 @@ pub struct Place {
 }
 
 impl Action {
+    /// Whether a process crashes in it.
+    pub fn is_crash(self) -> bool {
+        matches!(self, Self::Crash { .. } | Self::Interrupt { .. })
+    }
+
     /// The process at which it happens, if it happens at one.
     pub fn process(self) -> Option<usize> {
         match self {
             Self::Ask { place, .. }
             | Self::Timer { place, .. }
             | Self::Notice { place, .. }
-            | Self::Crash { place }
+            | Self::Crash { place, .. }
+            | Self::Interrupt { place, .. }
             | Self::Restart { place }
             | Self::Suspect { place, .. } => Some(usize::from(place)),
             Self::Deliver(at) | Self::Drop(at) | Self::Duplicate(at) => Some(usize::from(at.to)),

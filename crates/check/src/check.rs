@@ -6,7 +6,7 @@ use conclave_algorithms::application::AskBudget;
 use conclave_algorithms::family::{Endless, Family, Prepared, Registered, Use, Wanted};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Channels, Judge as _, Judgement, PropertyKind, SettingError, Synchrony};
-use conclave_core::{Members, NodeId};
+use conclave_core::{Deviation, Members, NodeId, Reading};
 use conclave_trace::{Block, Command, Script, Setup};
 
 use crate::graph::Lasso;
@@ -27,6 +27,12 @@ pub struct Options {
     pub starters: Option<Vec<NodeId>>,
     /// What may go wrong.
     pub budgets: Budgets,
+    /// Who may crash, if not everyone.
+    pub mortals: Option<Vec<NodeId>>,
+    /// Whether processes crash only between two steps, and everything that they sent is sent.
+    pub atomic_steps: bool,
+    /// Whose clocks are ahead or behind, and by how many nanoseconds. No time passes on them.
+    pub clocks: Vec<(NodeId, i64)>,
     /// Whether failure detectors report crashes.
     pub detector: bool,
     /// Whether the order of grants is judged, too.
@@ -56,6 +62,9 @@ impl Default for Options {
             entries: AskBudget::Times(1),
             starters: None,
             budgets: Budgets::default(),
+            mortals: None,
+            atomic_steps: false,
+            clocks: Vec::new(),
             detector: true,
             order: false,
             liveness: true,
@@ -174,10 +183,16 @@ impl Use for Checker<'_> {
         let usual = (about.synchrony == Synchrony::Synchronous).then_some(1);
         let budgets = self.budgets(&prepared.members);
         let grows = budgets.contains(&AskBudget::Forever) || prepared.normalises;
+        let is_mortal = |id: NodeId| options.mortals.as_ref().is_none_or(|mortals| mortals.contains(&id));
+        let ahead = |id: NodeId| options.clocks.iter().rev().find(|(process, _)| *process == id);
+        let reading = |id: NodeId| ahead(id).map_or(Reading::ZERO, |(_, offset)| Reading(*offset));
         let model = Model::<F> {
             fifo: prepared.fifo,
+            mortal: prepared.members.iter().map(is_mortal).collect(),
+            clocks: prepared.members.iter().map(reading).collect(),
             ticks: options.ticks.or(usual).filter(|_| !options.untimed),
             budgets: options.budgets,
+            cuts_steps: !options.atomic_steps && options.budgets.crashes > 0,
             detector: options.detector,
             order: options.order,
             normalise: grows && prepared.can_normalise,
@@ -223,7 +238,7 @@ impl Checker<'_> {
             nodes: self.setup.nodes.len(),
             mutant: self.setup.mutant.clone(),
             entries: options.entries,
-            failures: in_words(&options.budgets, options.detector),
+            failures: in_words(options),
             network: network(&search.model),
             ticks: search.model.ticks,
             states: search.states.len(),
@@ -345,7 +360,7 @@ impl<F: Family> Examined<F> {
         walk.commands.push(Command::Again);
         let commands = core::mem::take(&mut walk.commands);
         let circle = commands.len() - stem - 2;
-        let script = write(setup, property, &detail, commands, led, None);
+        let script = write(setup, property, &detail, commands, led, None, &self.clocks());
         Some(Counterexample {
             property,
             detail,
@@ -373,7 +388,8 @@ impl<F: Family> Examined<F> {
             commands.push(Command::Settle);
         }
         let unavoidable_after = unavoidable.map(|place| marks.get(place).copied().unwrap_or(steps));
-        let script = write(setup, broken.property, &broken.detail, commands, led, unavoidable_after);
+        let clocks = self.clocks();
+        let script = write(setup, broken.property, &broken.detail, commands, led, unavoidable_after, &clocks);
         Counterexample {
             property: broken.property,
             detail: broken.detail.clone(),
@@ -382,6 +398,17 @@ impl<F: Family> Examined<F> {
             unavoidable_after: unavoidable_after.map(|after| after - led),
             script,
         }
+    }
+
+    /// What sets the clocks as they are in this search.
+    fn clocks(&self) -> Vec<Command> {
+        let Model { members, clocks, .. } = &self.search.model;
+        let wrong = members.iter().zip(clocks).filter(|(_, reading)| **reading != Reading::ZERO);
+        let set = |(process, reading): (NodeId, &Reading)| {
+            let deviation = Deviation { offset: reading.0, drift: 0 };
+            Command::Clock { process, deviation }
+        };
+        wrong.map(set).collect()
     }
 
     /// After how many steps of the way the breaking can no longer be avoided, if everything can be seen.
@@ -405,9 +432,11 @@ fn write(
     mut commands: Vec<Command>,
     led: usize,
     unavoidable: Option<usize>,
+    clocks: &[Command],
 ) -> Script {
     let mut about = vec![format!("{} breaks {property}: {detail}.", setup.algorithm)];
     let mut blocks = vec![block(&mut about, Command::Run(setup.clone()))];
+    blocks.extend(clocks.iter().map(|command| block(&mut about, command.clone())));
     let found = commands.split_off(led);
     if led > 0 {
         let commands = commands.into_iter().map(|command| (command, 0)).collect();
@@ -465,8 +494,9 @@ fn judged<F: Family>(
     Property { name, claim, promised, holds, detail }
 }
 
-fn in_words(budgets: &Budgets, detector: bool) -> String {
-    let Budgets { crashes, restarts, amnesia, drops, duplicates, suspicions, cancels } = *budgets;
+fn in_words(options: &Options) -> String {
+    let Options { atomic_steps, detector, .. } = *options;
+    let Budgets { crashes, restarts, amnesia, drops, duplicates, suspicions, cancels } = options.budgets;
     let count = |count: u8, one: &str, more: &str| match count {
         0 => None,
         1 => Some(format!("1 {one}")),
@@ -474,6 +504,7 @@ fn in_words(budgets: &Budgets, detector: bool) -> String {
     };
     let all = [
         count(crashes, "crash", "crashes"),
+        (crashes > 0 && atomic_steps).then(|| "between steps only".into()),
         count(restarts, "restart", "restarts"),
         (amnesia && restarts > 0).then(|| "with amnesia".into()),
         (crashes > 0 && !detector).then(|| "no failure detector".into()),

@@ -30,8 +30,11 @@ impl<F: Family> Search<F> {
         let entries = vec![AskBudget::Forever; self.model.n()];
         let entries = core::mem::replace(&mut self.model.entries, entries);
         let budgets = core::mem::replace(&mut self.model.budgets, LAVISH);
+        let mortal = vec![true; self.model.n()];
+        let mortal = core::mem::replace(&mut self.model.mortal, mortal);
         let (mut start, misled) = self.follow_lead();
         (self.model.entries, self.model.budgets, self.misled) = (entries, budgets, misled);
+        self.model.mortal = mortal;
         start.root = self.refilled(&start.root);
         let root = self.normal(&start.root);
         self.start = Some(start);

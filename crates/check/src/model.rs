@@ -10,7 +10,9 @@ use core::fmt::Debug;
 use core::hash::Hash;
 
 use conclave_algorithms::family::MessageOf;
-use conclave_core::{After, Boot, Effect, Effects, Incarnation, Input, Members, NodeId, Protocol, Timing};
+use conclave_core::{
+    After, Boot, Effect, Effects, Incarnation, Input, Members, NodeId, Protocol, Reading, Timing,
+};
 use conclave_trace::{Command, broken_invariant};
 
 use conclave_algorithms::application::{App as _, Ask, AskBudget};
@@ -64,6 +66,12 @@ pub struct Model<F: Family> {
     pub entries: Vec<AskBudget>,
     /// What may go wrong.
     pub budgets: Budgets,
+    /// Who may crash, by place.
+    pub mortal: Vec<bool>,
+    /// Whether a crash may fall inside a step, and lose what the process had sent; where processes crash at all.
+    pub cuts_steps: bool,
+    /// What the clock of each process shows, by place. It stands still.
+    pub clocks: Vec<Reading>,
     /// Whether failure detectors report crashes.
     pub detector: bool,
     /// Whether the order of grants is judged, which needs to know who has heard of which request.
@@ -84,6 +92,8 @@ impl<F: Family> Clone for Model<F> {
             members: self.members.clone(),
             config: self.config.clone(),
             entries: self.entries.clone(),
+            clocks: self.clocks.clone(),
+            mortal: self.mortal.clone(),
             ledger: self.ledger.clone(),
             lead: self.lead.clone(),
             ..*self
@@ -239,6 +249,24 @@ pub struct Stepped<F: Family> {
     pub cell: CellOf<F>,
     pub sends: Vec<(usize, MessageOf<F>)>,
     pub events: Vec<Said<EventOf<F>>>,
+    pub cuts: Vec<Cut<CellOf<F>>>,
+}
+
+/// A crash inside a step.
+///
+/// It may fall between any two effects, but two crashes with nothing but messages between them differ only in what is
+/// sent; and whatever was sent, a crash may lose. So the last moment before something is saved or said is enough, and
+/// the end of the step is a crash after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut<C> {
+    /// The crashed process.
+    pub cell: C,
+    /// How many messages were sent.
+    pub sends: usize,
+    /// How many things were said.
+    pub events: usize,
+    /// How many effects were carried out, timers aside.
+    pub effects: u32,
 }
 
 /// What a process says to the outside in a step.
@@ -302,14 +330,22 @@ impl<F: Family> Model<F> {
     pub fn step(&self, cell: &CellOf<F>, place: usize, input: Input<ProtocolOf<F>>) -> Stepped<F> {
         let mut cell = cell.clone();
         let mut state = cell.state.take().expect("a process that is down handles nothing");
-        let mut outbox = Outbox::<F> { model: self, place, cell, sends: Vec::new(), events: Vec::new() };
+        let mut outbox = Outbox::<F> {
+            model: self,
+            place,
+            cell,
+            sends: Vec::new(),
+            events: Vec::new(),
+            effects: 0,
+            cuts: Vec::new(),
+        };
         state.handle(input, &mut outbox);
-        let Outbox { mut cell, sends, mut events, .. } = outbox;
+        let Outbox { mut cell, sends, mut events, cuts, .. } = outbox;
         if self.paranoid {
             events.extend(broken_invariant(&state).map(Said::Invariant));
         }
         cell.state = Some(state);
-        Stepped { cell, sends, events }
+        Stepped { cell, sends, events, cuts }
     }
 
     fn ticks_of(&self, after: After) -> (u16, u16) {
@@ -341,9 +377,26 @@ struct Outbox<'a, F: Family> {
     cell: CellOf<F>,
     sends: Vec<(usize, MessageOf<F>)>,
     events: Vec<Said<EventOf<F>>>,
+    /// How many effects were carried out, timers aside.
+    effects: u32,
+    cuts: Vec<Cut<CellOf<F>>>,
 }
 
 impl<F: Family> Outbox<'_, F> {
+    /// The process may crash before it saves or says the next thing.
+    fn may_crash_here(&mut self) {
+        if self.model.cuts_steps {
+            let mut cell = self.cell.clone();
+            crash::<F>(&mut cell);
+            let (sends, events) = (self.sends.len(), self.events.len());
+            let is_same = |cut: &Cut<CellOf<F>>| (&cut.cell, cut.sends, cut.events) == (&cell, sends, events);
+            if !self.cuts.last().is_some_and(is_same) {
+                self.cuts.push(Cut { cell, sends, events, effects: self.effects });
+            }
+        }
+        self.effects += 1;
+    }
+
     fn disarm_one(&mut self, timer: &TimerOf<F>) {
         self.cell.timers.retain(|armed| armed.timer != *timer);
     }
@@ -356,9 +409,13 @@ impl<F: Family> Effects<ProtocolOf<F>> for Outbox<'_, F> {
                 let place = self.model.members.position(to);
                 let place = place.unwrap_or_else(|| panic!("a message is sent to the stranger {to}"));
                 assert!(place != self.place, "{to} sends a message to itself");
+                self.effects += 1;
                 self.sends.push((place, message));
             }
-            Effect::Save(durable) => self.cell.durable = Some(durable),
+            Effect::Save(durable) => {
+                self.may_crash_here();
+                self.cell.durable = Some(durable);
+            }
             Effect::Arm { timer, after } => {
                 self.disarm_one(&timer);
                 let (min, max) = self.model.ticks_of(after);
@@ -367,10 +424,18 @@ impl<F: Family> Effects<ProtocolOf<F>> for Outbox<'_, F> {
             }
             Effect::Disarm(timer) => self.disarm_one(&timer),
             Effect::Emit(event) => {
+                self.may_crash_here();
                 self.cell.app.hear(&event);
                 self.events.push(Said::Event(event));
             }
-            Effect::Reject { from, why } => self.events.push(Said::Reject(from, why)),
+            Effect::Reject { from, why } => {
+                self.may_crash_here();
+                self.events.push(Said::Reject(from, why));
+            }
         }
+    }
+
+    fn now(&self) -> Reading {
+        self.model.clocks[self.place]
     }
 }

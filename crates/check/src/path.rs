@@ -81,12 +81,23 @@ impl<'a, F: Family> Walk<'a, F> {
             (step.normal == target).then_some((action, step))
         });
         let (action, step) = found.expect("the search took this step");
-        let place = match action {
+        // What makes the process take the step in which it crashes.
+        let cause = match action {
+            Action::Interrupt { step, .. } => self.search.raw_actions(&self.root)[usize::from(step)],
+            other => other,
+        };
+        let place = match cause {
             Action::Deliver(at) | Action::Drop(at) | Action::Duplicate(at) => self.find(at),
             _ => 0,
         };
-        let command = self.command(action);
-        self.take(action, step, place, command);
+        let command = self.command(cause);
+        if let (Action::Interrupt { place, .. }, Some(after)) = (action, step.interrupted) {
+            self.commands.push(Command::CrashInside { process: self.id(place), after });
+        }
+        self.take(cause, step, place, command);
+        if let Action::Interrupt { place, .. } = action {
+            self.void(place);
+        }
     }
 
     /// How many commands lead to where the search begins.
@@ -155,6 +166,8 @@ impl<'a, F: Family> Walk<'a, F> {
             Action::Deliver(at) => (at, Carry::Deliver),
             Action::Drop(at) => (at, Carry::Drop),
             Action::Duplicate(at) => (at, Carry::Duplicate),
+            // A recorded run names each loss of a crash as a loss of its own.
+            Action::Crash { loss, .. } if loss > 0 => return false,
             _ => return self.command(action).as_ref() == Some(command),
         };
         let Command::Carry { what, from, to, .. } = command else { return false };
@@ -188,18 +201,13 @@ impl<'a, F: Family> Walk<'a, F> {
                 let Travelling { nth, message, .. } = channel.letters[place];
                 channel.letters.insert(place + 1, Travelling { nth, message, is_void: false });
             }
-            Action::Crash { place } => {
-                for ((_, to), channel) in &mut self.channels {
-                    if *to == usize::from(place) {
-                        channel.letters.iter_mut().for_each(|letter| letter.is_void = true);
-                    }
-                }
-            }
+            Action::Crash { place, .. } => self.void(place),
             Action::Ask { .. }
             | Action::Timer { .. }
             | Action::Notice { .. }
             | Action::Restart { .. }
             | Action::Suspect { .. }
+            | Action::Interrupt { .. }
             | Action::Tick => {}
         }
         for (from, to, message, is_void) in step.sends {
@@ -207,6 +215,31 @@ impl<'a, F: Family> Walk<'a, F> {
         }
         self.root = step.root;
         self.commands.extend(command);
+        // The last first: what is lost of a channel that keeps its order is the end of it.
+        for (from, to, message) in step.lost.into_iter().rev() {
+            self.lose(from, to, message);
+        }
+    }
+
+    /// What is on its way to a process that has crashed will not arrive.
+    fn void(&mut self, place: u8) {
+        for ((_, to), channel) in &mut self.channels {
+            if *to == usize::from(place) {
+                channel.letters.iter_mut().for_each(|letter| letter.is_void = true);
+            }
+        }
+    }
+
+    /// A message is lost with the process that had sent it.
+    fn lose(&mut self, from: usize, to: usize, message: u32) {
+        let letters = &self.channels[&(from, to)].letters;
+        let found = letters.iter().rposition(|letter| !letter.is_void && letter.message == message);
+        let place = found.expect("every letter was noted when it was sent");
+        let which = self.which(letters, place);
+        let members = &self.search.model.members;
+        let (sender, receiver) = (members.at(from), members.at(to));
+        self.commands.push(Command::Carry { what: Carry::Drop, from: sender, to: receiver, which });
+        self.channels.get_mut(&(from, to)).expect("the message is in it").letters.remove(place);
     }
 
     fn note_send(&mut self, from: usize, to: usize, message: u32, is_void: bool) {
@@ -249,27 +282,31 @@ impl<'a, F: Family> Walk<'a, F> {
             Action::Deliver(at) => self.carry(Carry::Deliver, at),
             Action::Drop(at) => self.carry(Carry::Drop, at),
             Action::Duplicate(at) => self.carry(Carry::Duplicate, at),
-            Action::Crash { place } => Command::Crash(self.id(place)),
+            Action::Crash { place, .. } => Command::Crash(self.id(place)),
             Action::Restart { place } => {
                 Command::Restart { process: self.id(place), amnesia: self.search.model.budgets.amnesia }
             }
-            Action::Tick => return None,
+            Action::Interrupt { .. } | Action::Tick => return None,
         })
     }
 
     fn carry(&self, what: Carry, at: Place) -> Command {
         let place = self.find(at);
-        let letters = &self.channels[&ends(at)].letters;
+        let which = self.which(&self.channels[&ends(at)].letters, place);
+        Command::Carry { what, from: self.id(at.from), to: self.id(at.to), which }
+    }
+
+    /// The plainest way to name a message of a channel.
+    fn which(&self, letters: &[Travelling], place: usize) -> Which {
         let kind = |letter: &Travelling| self.search.message(letter.message).kind();
         let mine = kind(&letters[place]);
-        let which = if place == 0 {
+        if place == 0 {
             Which::Oldest
         } else if !letters[..place].iter().any(|letter| kind(letter) == mine) {
             Which::Kind(mine.into())
         } else {
             Which::Nth(letters[place].nth)
-        };
-        Command::Carry { what, from: self.id(at.from), to: self.id(at.to), which }
+        }
     }
 
     /// The place of a message among those of its channel, in the order in which they were sent.
@@ -298,6 +335,10 @@ pub struct RawStep {
     pub normal: Root,
     /// What was sent: from, to, the message, and whether its receiver is down.
     pub sends: Vec<(usize, usize, u32, bool)>,
+    /// What was lost with a process that crashed: from, to, the message.
+    pub lost: Vec<(usize, usize, u32)>,
+    /// After how many effects of its step the process crashed, if it crashed inside one.
+    pub interrupted: Option<u32>,
     /// Whether it breaks a promise.
     pub is_broken: bool,
 }

@@ -17,6 +17,8 @@ pub fn attempts(mutant: &Mutant) -> Vec<Options> {
         Trigger::Suspicion => [1, 2].map(|suspicions| (AskBudget::Times(1), Budgets { suspicions, ..quiet })),
         Trigger::Forever => [(AskBudget::Forever, quiet), (AskBudget::Forever, quiet)],
     };
-    let options = |(entries, budgets)| Options { entries, budgets, order, ..Options::default() };
+    // A crash between two steps is enough for all of them, and there are fewer of these.
+    let options =
+        |(entries, budgets)| Options { entries, budgets, order, atomic_steps: true, ..Options::default() };
     searches.map(options).to_vec()
 }

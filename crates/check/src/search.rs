@@ -258,9 +258,12 @@ impl<F: Family> Search<F> {
         let sends = worker.sent.drain(..);
         let sends =
             sends.map(|(from, to, message, void)| (from, to, numbers.message(message), void)).collect();
+        let lost = worker.lost.drain(..);
+        let lost = lost.map(|(from, to, message)| (from, to, numbers.message(message))).collect();
+        let interrupted = worker.interrupted;
         numbers.root(&mut root);
         self.model.normalise = normalise;
-        RawStep { normal: self.normal(&root), root, sends, is_broken }
+        RawStep { normal: self.normal(&root), root, sends, lost, interrupted, is_broken }
     }
 
     /// The same state with its numbers moved down, where the search does so.
@@ -543,6 +546,7 @@ impl<F: Family> Shared<'_, F> {
                 }
                 None => worker.expand(self.tables, self.model, root, &mut expansion),
             }
+            part.is_crowded |= core::mem::take(&mut worker.is_crowded);
             if expansion.stuck > 0 {
                 part.stuck.push(state);
                 part.violation = part.violation.or(Some((state, None, expansion.stuck)));

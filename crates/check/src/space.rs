@@ -5,11 +5,12 @@
 //! per (cell, input) and remembered, and so is what a step does to the world.
 
 mod listing;
+mod losing;
 mod stepping;
 mod tables;
 
 use core::hash::BuildHasher;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_algorithms::Breach;
 use conclave_algorithms::family::MessageOf;
@@ -17,7 +18,7 @@ use conclave_core::{Incarnation, Input, Protocol};
 
 use crate::action::{Action, Place, Task};
 use crate::intern::{Fixed, LOCAL, Memo, hash_words};
-use crate::model::{ANNOUNCES, Budgets, CellOf, Heard, Letter, Model, ProtocolOf, Said, World};
+use crate::model::{ANNOUNCES, Budgets, CellOf, Cut, Heard, Letter, Model, ProtocolOf, Said, World};
 use crate::normal::Normaliser;
 use crate::reduce::Facts;
 use conclave_algorithms::family::Family;
@@ -64,12 +65,16 @@ struct Record<F: Family> {
     is_visible: bool,
     /// Whether there may be more tokens than before.
     multiplies_tokens: bool,
+    /// Where in it the process may crash.
+    cuts: Box<[Cut<u32>]>,
 }
 
 impl<F: Family> Record<F> {
     /// Whether it makes sense beyond this worker and this moment.
     fn is_lasting(&self) -> bool {
-        self.cell & LOCAL == 0 && self.sends.iter().all(|(_, message)| message & LOCAL == 0)
+        self.cell & LOCAL == 0
+            && self.sends.iter().all(|(_, message)| message & LOCAL == 0)
+            && self.cuts.iter().all(|cut| cut.cell & LOCAL == 0)
     }
 }
 
@@ -84,6 +89,29 @@ pub enum Cause {
     Deliver { from: u8, message: u32 },
 }
 
+/// What makes a process take a step, and what that means for the world.
+#[derive(Clone, Copy, Debug)]
+struct Trigger {
+    cause: Cause,
+    /// The sender of the message and what it tells of requests, if it is one.
+    from: u8,
+    tag: u16,
+    cost: Cost,
+}
+
+impl Trigger {
+    const START: Self = Self::of(Cause::Start, Cost::Nothing);
+
+    const fn of(cause: Cause, cost: Cost) -> Self {
+        Self { cause, from: 0, tag: 0, cost }
+    }
+
+    fn message(from: u8, letter: Letter) -> Self {
+        let cause = Cause::Deliver { from, message: letter.message() };
+        Self { cause, from, tag: letter.tag(), cost: Cost::Nothing }
+    }
+}
+
 /// What happens to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Change {
@@ -95,8 +123,20 @@ enum Change {
         tag: u16,
         cost: Cost,
     },
+    /// A process crashed, and perhaps lost what it had sent.
     Crash {
         place: u8,
+        loses: bool,
+    },
+    /// A process crashed inside a step.
+    Interrupt {
+        place: u8,
+        record: u32,
+        cut: u8,
+        from: u8,
+        tag: u16,
+        cost: Cost,
+        loses: bool,
     },
     Revival {
         place: u8,
@@ -165,6 +205,12 @@ pub struct Worker<F: Family> {
     actions: Vec<Action>,
     /// What the last step sent: from, to, the message, and whether its receiver is down.
     pub sent: Vec<(usize, usize, u32, bool)>,
+    /// What the last crash lost: from, to, the message.
+    pub lost: Vec<(usize, usize, u32)>,
+    /// After how many effects of its step the last crash came, if it was inside one.
+    pub interrupted: Option<u32>,
+    /// Whether there were more ways to crash than can be followed.
+    pub is_crowded: bool,
     /// Who was seen to send to whom, where that is wanted.
     pub facts: Option<Facts>,
 }
@@ -218,6 +264,9 @@ impl<F: Family> Worker<F> {
             node: Vec::new(),
             actions: Vec::new(),
             sent: Vec::new(),
+            lost: Vec::new(),
+            interrupted: None,
+            is_crowded: false,
             facts: None,
         }
     }
@@ -227,12 +276,16 @@ impl<F: Family> Worker<F> {
         self.visit(base, model, root);
         out.clear();
         out.stuck = if self.is_quiet(base, model) { self.stuck(base) } else { 0 };
-        let actions = core::mem::take(&mut self.actions);
-        for (nth, action) in (0..).zip(&actions) {
-            let transition = self.follow(base, model, *action);
-            out.push(nth, transition, &self.next);
+        // Crashes at different places may come to the same.
+        let mut crashes = BTreeSet::new();
+        for nth in 0..self.actions.len() {
+            let action = self.actions[nth];
+            let transition = self.follow(base, model, action);
+            if model.cuts_steps && action.is_crash() && !crashes.insert(self.next.clone()) {
+                continue;
+            }
+            out.push(nth as u16, transition, &self.next);
         }
-        self.actions = actions;
     }
 
     /// Where the last action led.
@@ -246,7 +299,7 @@ impl<F: Family> Worker<F> {
         self.sent.clear();
         self.next_left.clone_from(&self.left);
         self.next_right.clone_from(&self.right);
-        let (broken, _) = self.step(base, model, place, Cause::Start, (0, 0), Cost::Nothing);
+        let (broken, _) = self.step(base, model, place, Trigger::START);
         self.arrive(base);
         broken
     }
@@ -271,22 +324,23 @@ impl<F: Family> Worker<F> {
         out: &mut Expansion,
     ) -> bool {
         out.clear();
-        let actions = core::mem::take(&mut self.actions);
-        let own = (0..).zip(&actions).filter(|(_, action)| action.process() == Some(place));
         let mut leads_on = false;
         let mut is_hidden = true;
-        for (nth, action) in own {
-            let transition = self.follow(base, model, *action);
+        for nth in 0..self.actions.len() {
+            let action = self.actions[nth];
+            if action.process() != Some(place) {
+                continue;
+            }
+            let transition = self.follow(base, model, action);
             // What need not happen must not be put before all else: without it the others may come to a dead end.
             let must_happen = transition.task != Task::Optional;
             is_hidden &= must_happen && !transition.is_visible && transition.broken == 0;
             leads_on |= is_new(&self.next);
-            out.push(nth, transition, &self.next);
+            out.push(nth as u16, transition, &self.next);
             if !is_hidden {
                 break;
             }
         }
-        self.actions = actions;
         is_hidden && leads_on
     }
 
@@ -326,36 +380,34 @@ impl<F: Family> Worker<F> {
     pub fn follow(&mut self, base: &Tables<F>, model: &Model<F>, action: Action) -> Transition {
         let n = model.n();
         self.sent.clear();
+        self.lost.clear();
+        self.interrupted = None;
         self.next_left.clone_from(&self.left);
         self.next_right.clone_from(&self.right);
         let mut task = Task::Optional;
         let (mut broken, mut is_visible) = (0, true);
         match action {
             Action::Ask { place, nth } => {
-                let (is_fair, is_cancel) =
-                    base.metas[self.left[usize::from(place)] as usize].asks[usize::from(nth)];
+                let (is_fair, _) = base.metas[self.left[usize::from(place)] as usize].asks[usize::from(nth)];
                 if is_fair {
                     task = Task::Application { place };
                 }
-                let cost = if is_cancel { Cost::Cancel } else { Cost::Nothing };
-                (broken, is_visible) = self.step(base, model, place, Cause::Ask { nth }, (0, 0), cost);
+                let trigger = self.trigger(base, model, action);
+                (broken, is_visible) = self.step(base, model, place, trigger);
             }
             Action::Timer { place, nth } => {
                 task = Task::Timer { place, timer: self.timer_id(base, place, nth) };
-                (broken, is_visible) =
-                    self.step(base, model, place, Cause::Timer { nth }, (0, 0), Cost::Nothing);
+                let trigger = self.trigger(base, model, action);
+                (broken, is_visible) = self.step(base, model, place, trigger);
             }
             Action::Notice { place, peer } => {
                 task = Task::Detector { place, peer };
-                let theirs = &base.metas[self.left[usize::from(peer)] as usize];
-                let heard = base.metas[self.left[usize::from(place)] as usize].heard[usize::from(peer)];
-                let heard =
-                    heard.due(theirs.life, theirs.is_up, model.detector).expect("it is listed as due");
-                (broken, _) =
-                    self.step(base, model, place, Cause::Notice { peer, heard }, (0, 0), Cost::Nothing);
+                let trigger = self.trigger(base, model, action);
+                (broken, _) = self.step(base, model, place, trigger);
             }
-            Action::Suspect { place, peer } => {
-                (broken, _) = self.step(base, model, place, Cause::Suspect { peer }, (0, 0), Cost::Suspicion);
+            Action::Suspect { place, .. } => {
+                let trigger = self.trigger(base, model, action);
+                (broken, _) = self.step(base, model, place, trigger);
             }
             Action::Deliver(at) => {
                 let letter = self.take(base, n, at);
@@ -364,9 +416,7 @@ impl<F: Family> Worker<F> {
                     true => Task::Channel { from, to: at.to },
                     false => Task::Message { from, to: at.to, message },
                 };
-                let cause = Cause::Deliver { from, message };
-                (broken, is_visible) =
-                    self.step(base, model, at.to, cause, (from, letter.tag()), Cost::Nothing);
+                (broken, is_visible) = self.step(base, model, at.to, Trigger::message(from, letter));
             }
             Action::Drop(at) => {
                 self.take(base, n, at);
@@ -386,7 +436,11 @@ impl<F: Family> Worker<F> {
                 self.next_right[place] = self.channel_id(base);
                 broken = self.change(base, model, Change::Duplicate).broken;
             }
-            Action::Crash { place } => broken = self.crash(base, model, place),
+            Action::Crash { place, loss } => broken = self.crash(base, model, place, loss),
+            Action::Interrupt { place, step, cut, loss } => {
+                let step = self.actions[usize::from(step)];
+                broken = self.interrupt(base, model, place, (step, cut), loss);
+            }
             Action::Restart { place } => broken = self.restart(base, model, place),
             Action::Tick => {
                 task = Task::Time;

@@ -79,3 +79,27 @@ fn what_follows_too_many_messages_is_left_out() {
     assert!(report.all_held());
     assert_eq!((report.states, report.incomplete), (175, Some(Stopped::Crowded)));
 }
+
+/// Between two steps p2 never has the token: it wants nothing, and passes it on in the step in which it arrives. A crash inside
+/// that step takes the token with it.
+#[test]
+fn a_token_dies_inside_the_step_that_passes_it_on() {
+    let mut setup = Setup::numbered("token-ring", 3);
+    for (key, value) in [("idle", "park"), ("handoff", "acked"), ("recovery", "off")] {
+        setup.settings.insert(key.into(), value.into());
+    }
+    let options = Options {
+        starters: Some(vec![NodeId(1), NodeId(3)]),
+        budgets: Budgets { crashes: 1, ..Budgets::default() },
+        mortals: Some(vec![NodeId(2)]),
+        ticks: Some(1),
+        ..Options::default()
+    };
+    let atomic = Options { atomic_steps: true, ..options.clone() };
+    let report = check(&setup, &atomic, &mut |_| {}).expect("it can be searched");
+    assert!(report.complete && report.all_held(), "{:?}", report.counterexample);
+    let found = refuted(&setup, &options);
+    assert_eq!(found.property, "ME2");
+    let script = found.script.to_string();
+    assert!(script.contains("crash 2\n") && script.contains("drop p2 => p3"), "{script}");
+}

@@ -213,6 +213,35 @@ fn a_crash_and_a_restart_during_an_election() {
     }
 }
 
+/// The second implementation cuts every step after each of its effects and loses whatever can be lost; the engine leaves out
+/// what comes to the same. So they take other steps, but see the same states.
+#[test]
+fn a_crash_inside_a_step() {
+    let agree = |scenario: &Scenario| {
+        let (engine, oracle) = (scenario.engine(), scenario.oracle());
+        println!(
+            "{scenario}: {} states, {} steps and {}",
+            engine.states, engine.transitions, oracle.transitions
+        );
+        assert_eq!(engine.holds, oracle.holds, "{scenario}: do all promises hold?");
+        if engine.holds {
+            assert_eq!(engine.states, oracle.states, "{scenario}: states");
+        }
+        (engine.holds, engine.states)
+    };
+    let mut compared = 0;
+    for about in election::all() {
+        for order in [Channels::Fifo, Channels::Any] {
+            let scenario = Scenario::new(about.name, 2).channels(order).failing(ONE_CRASH);
+            let whole = scenario.engine();
+            let (holds, states) = agree(&scenario.inside_steps());
+            assert!(!holds || !whole.holds || states > whole.states, "{}: nothing is lost", about.name);
+            compared += usize::from(holds);
+        }
+    }
+    assert!(compared > 6, "only {compared} keep their promises");
+}
+
 #[test]
 fn a_crash_among_those_who_enter() {
     for about in mutex::all() {

@@ -27,6 +27,8 @@ struct Row {
     nodes: u32,
     entries: AskBudget,
     crashes: u8,
+    /// Whether crashes fall inside steps, too.
+    inside: bool,
     order: bool,
     most: usize,
 }
@@ -41,6 +43,7 @@ fn rows(about: &'static About) -> Vec<Row> {
         nodes,
         entries,
         crashes: 0,
+        inside: false,
         order: false,
         most: MOST_STATES,
     };
@@ -50,12 +53,15 @@ fn rows(about: &'static About) -> Vec<Row> {
             let endless = Row { order: true, ..row(2, AskBudget::Forever) };
             let mending = Row { crashes: 1, most: MOST_MENDING, ..row(2, once) };
             let mending_three = Row { nodes: 3, most: MOST_SOAKED, ..mending };
-            vec![row(3, once), row(2, AskBudget::Times(2)), endless, mending, mending_three]
+            let inside = Row { inside: true, ..mending };
+            vec![row(3, once), row(2, AskBudget::Times(2)), endless, mending, inside, mending_three]
         }
         "election" => {
             let many = ["bully", "ring-k-leaders"].contains(&about.name);
             let four = Row { most: if many { MOST_SOAKED } else { MOST_STATES }, ..row(4, once) };
-            let mut rows = vec![row(3, once), four, Row { crashes: 1, ..row(3, once) }];
+            let crash = Row { crashes: 1, ..row(3, once) };
+            let mut rows = vec![row(3, once), four, Row { inside: true, ..crash }];
+            rows.insert(2, crash);
             // The only one whose calls after the first election make too many states.
             if about.name == "bully" {
                 rows.insert(2, Row { most: MOST_OF_BULLIES, ..row(4, AskBudget::First) });
@@ -69,8 +75,12 @@ fn rows(about: &'static About) -> Vec<Row> {
 impl Row {
     /// The part of the row that says what is searched.
     fn name(&self) -> String {
-        let Self { algorithm, nodes, entries, crashes, order, .. } = self;
-        let failures = if *crashes == 0 { "none".into() } else { format!("{crashes} crash") };
+        let Self { algorithm, nodes, entries, crashes, inside, order, .. } = self;
+        let failures = match (crashes, inside) {
+            (0, _) => "none".into(),
+            (crashes, true) => format!("{crashes} crash"),
+            (crashes, false) => format!("{crashes} crash between steps"),
+        };
         let order = if *order { "safety, liveness, order" } else { "safety, liveness" };
         format!("| {algorithm} | {nodes} | {entries} | {failures} | {order} |")
     }
@@ -79,6 +89,7 @@ impl Row {
         let options = Options {
             entries: self.entries,
             budgets: Budgets { crashes: self.crashes, ..Budgets::default() },
+            atomic_steps: !self.inside,
             order: self.order,
             // Which changes nothing but how long it takes.
             threads: if self.is_long() { 2 } else { 1 },
@@ -147,7 +158,8 @@ const HEAD: &str = "\
 Written by `cargo xtask fix`; a test compares it with the searches. [checking.md](checking.md) says what a search does.
 
 Every row is one search through **all** runs of an algorithm as it is by default: every order of messages, and every moment
-for the crash where there is one. *Entries* is how often each process asks (in elections: may call one); `forever` covers
+for the crash where there is one. *1 crash* may fall [inside a step](checking.md#a-crash-inside-a-step) and lose what was sent;
+*1 crash between steps* may not (`--atomic-steps`). *Entries* is how often each process asks (in elections: may call one); `forever` covers
 any number, `first` is one call before it hears of a leader, so that all calls belong to one election, whoever makes them.
 *Holds*: nothing that is promised is broken, [deadlock and starvation](checking.md#runs-without-end) included.
 Where a group [mends itself](recovery.md) after the crash, time is [counted](checking.md#what-can-happen).
@@ -163,9 +175,11 @@ The same by hand, the first row of each kind:
 conclave check central -n 3
 conclave check central -n 2 --entries 2
 conclave check central -n 2 --entries forever --order
+conclave check central -n 2 --crashes 1 --atomic-steps
 conclave check central -n 2 --crashes 1
-conclave check central -n 3 --crashes 1
+conclave check central -n 3 --crashes 1 --atomic-steps
 conclave check bully -n 3
+conclave check bully -n 3 --crashes 1 --atomic-steps
 conclave check bully -n 3 --crashes 1
 conclave check bully -n 4 --entries first
 ```

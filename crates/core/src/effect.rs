@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::{NodeId, Protocol};
+use crate::{NodeId, Protocol, Reading};
 
 /// One thing that a process wants done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +69,12 @@ pub trait Effects<P: Protocol> {
     /// Takes one effect; effects are carried out in the order in which they are pushed.
     fn push(&mut self, effect: Effect<P>);
 
+    /// What the clock of the process shows during this step.
+    ///
+    /// The driver says what it shows. It is the one thing that a process may learn besides its inputs; a driver that has
+    /// no clock shows zero.
+    fn now(&self) -> Reading;
+
     /// Sends a message to one process.
     #[inline(always)]
     fn send(&mut self, to: NodeId, message: P::Message) {
@@ -116,9 +122,33 @@ pub trait Effects<P: Protocol> {
     }
 }
 
+/// A plain list has no clock: it shows zero. See [`Timed`].
 impl<P: Protocol> Effects<P> for Vec<Effect<P>> {
     fn push(&mut self, effect: Effect<P>) {
         Self::push(self, effect);
+    }
+
+    fn now(&self) -> Reading {
+        Reading::ZERO
+    }
+}
+
+/// A list of effects of a step that began when the clock showed this.
+#[derive(Debug)]
+pub struct Timed<'a, P: Protocol> {
+    /// What the clock shows.
+    pub now: Reading,
+    /// The effects so far.
+    pub effects: &'a mut Vec<Effect<P>>,
+}
+
+impl<P: Protocol> Effects<P> for Timed<'_, P> {
+    fn push(&mut self, effect: Effect<P>) {
+        self.effects.push(effect);
+    }
+
+    fn now(&self) -> Reading {
+        self.now
     }
 }
 
@@ -130,6 +160,10 @@ impl<P: Protocol> Effects<P> for &mut (dyn Effects<P> + '_) {
     fn push(&mut self, effect: Effect<P>) {
         (**self).push(effect);
     }
+
+    fn now(&self) -> Reading {
+        (**self).now()
+    }
 }
 
 /// Erases the type of a sink: `self.inner.handle(input, &mut erased(out))`.
@@ -140,15 +174,30 @@ pub fn erased<'a, P: Protocol>(out: &'a mut (impl Effects<P> + 'a)) -> &'a mut (
 /// Effects that go through a function: this is how one protocol embeds another.
 ///
 /// The outer protocol holds the inner one as a value and hands it a `Through` that translates each inner effect
-/// and pushes it on; nothing is stored in between.
+/// and pushes it on; nothing is stored in between. Both read the same clock.
 ///
 /// ```text
-/// self.inner.handle(input, &mut Through(|effect| out.push(lift(effect))));
+/// let now = out.now();
+/// self.inner.handle(input, &mut Through::new(now, |effect| out.push(lift(effect))));
 /// ```
-pub struct Through<F>(pub F);
+pub struct Through<F> {
+    now: Reading,
+    push: F,
+}
+
+impl<F> Through<F> {
+    /// Effects that go through `push`, of a step in which the clock shows `now`.
+    pub fn new(now: Reading, push: F) -> Self {
+        Self { now, push }
+    }
+}
 
 impl<P: Protocol, F: FnMut(Effect<P>)> Effects<P> for Through<F> {
     fn push(&mut self, effect: Effect<P>) {
-        (self.0)(effect);
+        (self.push)(effect);
+    }
+
+    fn now(&self) -> Reading {
+        self.now
     }
 }

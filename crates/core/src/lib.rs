@@ -32,13 +32,15 @@ mod node;
 mod observe;
 mod phase;
 mod protocol;
+mod time;
 
 pub use clock::{Causality, LamportClock, Stamp, VectorClock};
 pub use counter::{Counter, Role, Space};
-pub use effect::{After, Effect, Effects, Through, erased};
+pub use effect::{After, Effect, Effects, Through, Timed, erased};
 pub use floors::Floors;
 pub use members::Members;
 pub use node::{NodeId, NodeSet, NotAProcess};
 pub use observe::{Chain, Disturbance, Moment, Observer, Process, Transit};
 pub use phase::{Band, Phase};
 pub use protocol::{Boot, Incarnation, Input, Message, Protocol, Timing};
+pub use time::{Deviation, Reading, parse_time, show_time};

@@ -3,7 +3,7 @@
 //! Properties, metrics, recorders and digests are all observers. They see what the driver sees: inputs, effects,
 //! messages, and the views (phase, leader) of the process that has just moved; never the inside of an algorithm.
 
-use crate::{Incarnation, Input, NodeId, Protocol};
+use crate::{Deviation, Incarnation, Input, NodeId, Protocol};
 
 /// A process as a driver knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +78,8 @@ pub enum Disturbance {
     Cut(alloc::string::String),
     /// A cut is over.
     Mend(alloc::string::String),
+    /// The clock of a process was set, and deviates so from now on.
+    Clock(Process, Deviation),
 }
 
 /// Watches a run. Every method may be left out.
@@ -110,6 +112,10 @@ pub trait Observer<P: Protocol> {
     /// A process has handled its input, and all its effects have been seen. Of its state, only the views that its
     /// family declares are anyone's business.
     fn handled(&mut self, _at: &Moment, _process: Process, _state: &P) {}
+
+    /// A process crashed inside the step that it has just taken: of the effects of that step, timers aside, only this
+    /// many were carried out. [`crash`](Self::crash) follows.
+    fn interrupt(&mut self, _at: &Moment, _process: Process, _after: u32) {}
 
     /// A process crashed.
     fn crash(&mut self, _at: &Moment, _process: Process) {}
@@ -165,6 +171,10 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
     fn handled(&mut self, at: &Moment, process: Process, state: &P) {
         self.0.handled(at, process, state);
         self.1.handled(at, process, state);
+    }
+    fn interrupt(&mut self, at: &Moment, process: Process, after: u32) {
+        self.0.interrupt(at, process, after);
+        self.1.interrupt(at, process, after);
     }
     fn crash(&mut self, at: &Moment, process: Process) {
         self.0.crash(at, process);
@@ -230,6 +240,11 @@ impl<P: Protocol, O: Observer<P>> Observer<P> for Option<O> {
     fn handled(&mut self, at: &Moment, process: Process, state: &P) {
         if let Some(observer) = self {
             observer.handled(at, process, state);
+        }
+    }
+    fn interrupt(&mut self, at: &Moment, process: Process, after: u32) {
+        if let Some(observer) = self {
+            observer.interrupt(at, process, after);
         }
     }
     fn crash(&mut self, at: &Moment, process: Process) {

@@ -211,7 +211,7 @@ impl History {
 
     /// The life that was read last is over.
     fn crash(&mut self) {
-        let record = inferred(self.process, What::Crash, self.last_time(), None);
+        let record = inferred(self.process, What::Crash { after: None }, self.last_time(), None);
         self.steps.push(Step { lines: vec![Line::of(record)] });
     }
 

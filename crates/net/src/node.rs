@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use conclave_core::{Effect, Incarnation, Input, Message, NodeId, Protocol};
+use conclave_core::{Effect, Incarnation, Input, Message, NodeId, Protocol, Reading, Timed};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -319,7 +319,7 @@ impl<P: Protocol> Core<P> {
             journal.input(&input, stamp, sender);
         }
         let mut effects = core::mem::take(&mut self.effects);
-        self.state.handle(input, &mut effects);
+        self.state.handle(input, &mut Timed { now: machine_clock(), effects: &mut effects });
         let staged = effects.drain(..).try_for_each(|effect| self.stage(effect));
         self.effects = effects;
         if let Some(journal) = &mut self.journal {
@@ -428,4 +428,10 @@ impl<P: Protocol> Core<P> {
             }
         }
     }
+}
+
+/// The clock of this machine, since 1970. It may jump: nothing here relies on it but what a process reads.
+fn machine_clock() -> Reading {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Reading::ZERO.after(since)
 }

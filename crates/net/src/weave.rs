@@ -65,7 +65,7 @@ impl Weaver {
                         weaver.sends.insert((history.process, own_count(&line.record, place)), None);
                     }
                     What::Restart { life: next, .. } => life = *next,
-                    What::Crash => {
+                    What::Crash { .. } => {
                         weaver.mortal.insert((history.process, life));
                     }
                     _ => {}
@@ -186,7 +186,7 @@ impl Weaver {
                 What::Restart { life, .. } => {
                     self.present.insert(process, *life);
                 }
-                What::Crash => {
+                What::Crash { .. } => {
                     let life = self.present.get(&process).copied().unwrap_or(1);
                     self.ended.insert((process, life));
                 }

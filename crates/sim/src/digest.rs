@@ -103,6 +103,9 @@ impl<P: Protocol> Observer<P> for Digest {
         self.happened(2, at, process);
         event.hash(self);
     }
+    fn interrupt(&mut self, _at: &Moment, _process: Process, after: u32) {
+        self.add(u64::from(after));
+    }
     fn crash(&mut self, at: &Moment, process: Process) {
         self.happened(3, at, process);
     }
@@ -117,6 +120,10 @@ impl<P: Protocol> Observer<P> for Digest {
                 self.add(u64::from(process.place));
             }
             Disturbance::Cut(cut) | Disturbance::Mend(cut) => cut.hash(self),
+            Disturbance::Clock(process, deviation) => {
+                self.add(u64::from(process.place));
+                (deviation.offset, deviation.drift).hash(self);
+            }
         }
     }
 }

@@ -54,6 +54,13 @@ impl Faults {
         self.joins.iter().map(|join| join.process).collect()
     }
 
+    /// Whether a message can be lost although its sender and its receiver are up.
+    #[must_use]
+    pub fn loses_messages(&self) -> bool {
+        let cuts = self.partitions.iter().any(|cut| !cut.hold);
+        self.loss.is_possible() || cuts || !self.lost_tokens.is_empty()
+    }
+
     /// Whether there is anything that a group could recover from.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
@@ -121,6 +128,17 @@ pub struct Crash {
     pub restart: Option<u64>,
     /// Whether it has also lost what it saved.
     pub amnesia: bool,
+    /// Whether it crashes inside a step, and where.
+    pub inside: Option<Inside>,
+}
+
+/// Where in a step a process crashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// In the first step that sends more than so many messages: instead of sending the next one.
+    After(u32),
+    /// Anywhere, by chance; and of each channel a suffix of what was sent and not received is lost, by chance too.
+    Chance,
 }
 
 /// A process does nothing for a while; what it is sent waits for it.
@@ -204,19 +222,34 @@ impl Detector {
     }
 }
 
-/// `3@100`, `3@100..200`, `3@100..200:amnesia`.
+/// `3@100`, `3@100..200`, `3@100..200:amnesia`; `3@100:after=1` and `3@100:inside` crash inside a step.
 impl FromStr for Crash {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: String| {
-            format!("'{text}' is not a crash ({why}); write NODE@T, NODE@T..T or NODE@T..T:amnesia")
+            format!(
+                "'{text}' is not a crash ({why}); write NODE@T or NODE@T..T, perhaps with :after=K or :inside, and \
+                 with :amnesia"
+            )
         };
-        let (rest, amnesia) = match text.split_once(':') {
-            None => (text, false),
-            Some((rest, "amnesia")) => (rest, true),
-            Some((_, word)) => return Err(wrong(format!("'{word}' is not 'amnesia'"))),
-        };
+        let mut words = text.split(':');
+        let rest = words.next().unwrap_or_default();
+        let (mut amnesia, mut inside) = (false, None);
+        for word in words {
+            let place = match (word, word.strip_prefix("after=")) {
+                ("amnesia", _) if !amnesia => {
+                    amnesia = true;
+                    continue;
+                }
+                ("inside", _) => Inside::Chance,
+                (_, Some(count)) => Inside::After(parse_messages(count).map_err(wrong)?),
+                _ => return Err(wrong(format!("'{word}' does not belong there"))),
+            };
+            if inside.replace(place).is_some() {
+                return Err(wrong("it says twice where in a step".into()));
+            }
+        }
         let (process, times) = rest.split_once('@').ok_or_else(|| wrong("it has no @".into()))?;
         let process = parse_process(process).map_err(wrong)?;
         let (at, restart) = match times.split_once("..") {
@@ -226,7 +259,7 @@ impl FromStr for Crash {
         if amnesia && restart.is_none() {
             return Err(wrong("only a process that starts again can have forgotten something".into()));
         }
-        Ok(Self { process, at, restart, amnesia })
+        Ok(Self { process, at, restart, amnesia, inside })
     }
 }
 
@@ -235,6 +268,11 @@ impl Display for Crash {
         write!(f, "{}@{}", self.process.0, show_time(self.at))?;
         if let Some(restart) = self.restart {
             write!(f, "..{}", show_time(restart))?;
+        }
+        match self.inside {
+            None => {}
+            Some(Inside::After(messages)) => write!(f, ":after={messages}")?,
+            Some(Inside::Chance) => f.write_str(":inside")?,
         }
         f.write_str(if self.amnesia { ":amnesia" } else { "" })
     }
@@ -351,6 +389,11 @@ fn parse_process(text: &str) -> Result<NodeId, String> {
     id.filter(|id| id.0 <= 100_000_000).ok_or_else(|| format!("'{text}' is not the id of a process"))
 }
 
+/// After how many messages of a step a process crashes.
+fn parse_messages(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a number of messages"))
+}
+
 fn parse_interval(text: &str) -> Result<(u64, u64), String> {
     let (from, until) = text.split_once("..").ok_or_else(|| format!("'{text}' is not an interval T..T"))?;
     let (from, until) = (parse_time(from)?, parse_time(until)?);
@@ -372,7 +415,14 @@ mod tests {
 
     #[test]
     fn faults_are_read_and_written_alike() {
-        for text in ["3@100", "3@100..200", "3@1..2s:amnesia"] {
+        for text in [
+            "3@100",
+            "3@100..200",
+            "3@1..2s:amnesia",
+            "3@100:after=1",
+            "3@100..200:inside",
+            "3@1..2:after=0:amnesia",
+        ] {
             assert_eq!(text.parse::<Crash>().unwrap().to_string(), text);
         }
         assert_eq!("p6@1.5".parse::<Change>().unwrap().to_string(), "6@1.5");
@@ -385,6 +435,10 @@ mod tests {
     #[test]
     fn malformed_faults_are_refused() {
         for wrong in ["", "3", "@5", "3@", "x@5", "3@5..", "3@9..5", "3@5:amnesia", "3@5..6:forget", "-1@5"] {
+            assert!(wrong.parse::<Crash>().is_err(), "{wrong}");
+        }
+        for wrong in ["3@5:after", "3@5:after=", "3@5:after=-1", "3@5:inside:after=1", "3@5:", "3@5:inside=2"]
+        {
             assert!(wrong.parse::<Crash>().is_err(), "{wrong}");
         }
         for wrong in ["", "6", "@5", "6@", "6@x", "x@6", "6@5..6"] {

@@ -10,6 +10,7 @@
 //! order is not fixed.
 
 pub mod channels;
+pub mod clocks;
 pub mod digest;
 pub mod faults;
 pub mod metrics;

@@ -1,9 +1,12 @@
 //! What shall be simulated.
 
+use core::time::Duration;
+
 use conclave_algorithms::demand::{Demand, Load, PlannedAsk, Who};
 use conclave_algorithms::{Channels, Trigger};
-use conclave_core::Members;
+use conclave_core::{Members, Timing};
 
+use crate::clocks::ClockSetting;
 use crate::faults::{Crash, Detector, Faults};
 use crate::rng::{Draw as _, Rng, stream};
 use crate::span::Span;
@@ -36,6 +39,10 @@ pub struct Plan {
     pub channels: Option<Channels>,
     /// The longest delay that the processes may rely on, where the delays themselves have no bound.
     pub t_trans: Option<u64>,
+    /// How long a process takes to handle a message.
+    pub t_process: Span,
+    /// Whose clocks are set, and when.
+    pub clocks: Vec<ClockSetting>,
     /// What goes wrong, and who comes and goes.
     pub faults: Faults,
     /// When to give up, where the default does not suit.
@@ -64,6 +71,8 @@ impl Plan {
             links: Vec::new(),
             channels: None,
             t_trans: None,
+            t_process: Span::Constant(0),
+            clocks: Vec::new(),
             faults: Faults::default(),
             patience: None,
             max_events: u64::MAX,
@@ -90,7 +99,13 @@ impl Plan {
                 for k in 0..n.saturating_sub(1) / 2 {
                     let (process, at) =
                         (self.members.at((first + k) % n), rng.below(self.longest_delay() * 12));
-                    self.faults.crashes.push(Crash { process, at, restart: None, amnesia: false });
+                    self.faults.crashes.push(Crash {
+                        process,
+                        at,
+                        restart: None,
+                        amnesia: false,
+                        inside: None,
+                    });
                 }
                 self.faults.detector = Detector::After(Span::Constant(0));
             }
@@ -111,8 +126,17 @@ impl Plan {
         self.t_trans.or(network.max_delay()).unwrap_or_else(|| self.delay.mean().saturating_mul(10)).max(1)
     }
 
+    /// What the processes may rely on.
+    pub(crate) fn timing(&self) -> Timing {
+        let processing = self.t_process.max().unwrap_or_else(|| self.t_process.mean().saturating_mul(10));
+        Timing {
+            transmission: Duration::from_micros(self.longest_delay()),
+            processing: Duration::from_micros(processing),
+        }
+    }
+
     pub(crate) fn network(&self, fifo: bool) -> Network {
-        Network { delay: self.delay, links: self.links.clone(), fifo }
+        Network { delay: self.delay, links: self.links.clone(), fifo, processing: self.t_process }
     }
 
     /// What the users want.
@@ -135,7 +159,8 @@ impl Plan {
 
     /// Long enough for everyone to enter many times over.
     pub(crate) fn patience(&self) -> u64 {
-        let longest = self.longest_delay();
+        let Timing { transmission, processing } = self.timing();
+        let longest = u64::try_from((transmission + processing).as_micros()).unwrap_or(u64::MAX);
         let round = longest.saturating_mul(self.members.len() as u64);
         let usual = if self.load == Load::Open { round.saturating_mul(4) } else { 0 };
         let think = self.think.map_or(usual, |think| think.mean());
@@ -148,6 +173,6 @@ impl Plan {
     pub(crate) fn names_processes(&self) -> bool {
         let named = |ask: &PlannedAsk| matches!(ask.who, Who::One(_));
         let faults = self.faults.named().next().is_some();
-        faults || !self.links.is_empty() || self.asks.iter().any(named)
+        faults || !self.links.is_empty() || !self.clocks.is_empty() || self.asks.iter().any(named)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use conclave_algorithms::family::{Family, timer_word};
 use conclave_core::{
-    Disturbance, Incarnation, Input, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
+    Deviation, Disturbance, Incarnation, Input, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
 use conclave_trace::{Carried, Header, Record, Trace, What};
 
@@ -18,6 +18,8 @@ pub struct Recorder<P: Protocol> {
     input: u32,
     /// The entry of the delivery that comes before the next input.
     delivery: Option<u32>,
+    /// After how many effects of its step the process that is about to crash was interrupted.
+    interrupted: Option<u32>,
     /// Who is no longer in its first life.
     lives: BTreeMap<NodeId, Incarnation>,
 }
@@ -50,13 +52,14 @@ enum Raw<P: Protocol> {
     Duplicate,
     Emit(P::Event),
     Reject(NodeId, &'static str),
-    Crash,
+    Crash(Option<u32>),
     Restart(Incarnation, bool),
     Join,
     Pause,
     Resume,
     Cut(String),
     Mend(String),
+    Clock(Deviation),
 }
 
 const NONE: u32 = u32::MAX;
@@ -65,7 +68,14 @@ impl<P: Protocol> Recorder<P> {
     /// Of a run in which nothing has happened.
     #[must_use]
     pub fn new() -> Self {
-        Self { entries: Vec::new(), sends: Vec::new(), input: NONE, delivery: None, lives: BTreeMap::new() }
+        Self {
+            entries: Vec::new(),
+            sends: Vec::new(),
+            input: NONE,
+            delivery: None,
+            interrupted: None,
+            lives: BTreeMap::new(),
+        }
     }
 
     fn add(&mut self, at: &Moment, process: usize, cause: u32, what: Raw<P>) -> u32 {
@@ -149,8 +159,14 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
         self.entries[self.input as usize].phase = Some(state.phase());
     }
 
+    fn interrupt(&mut self, _at: &Moment, _process: Process, after: u32) {
+        self.interrupted = Some(after);
+    }
+
     fn crash(&mut self, at: &Moment, process: Process) {
-        self.add(at, process.index(), NONE, Raw::Crash);
+        let after = self.interrupted.take();
+        let cause = if after.is_some() { self.input } else { NONE };
+        self.add(at, process.index(), cause, Raw::Crash(after));
     }
 
     fn restart(&mut self, at: &Moment, process: Process, life: Incarnation, durable: bool) {
@@ -165,6 +181,7 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
             Disturbance::Join(process) => (process.index(), Raw::Join),
             Disturbance::Cut(cut) => (NONE as usize, Raw::Cut(cut.clone())),
             Disturbance::Mend(cut) => (NONE as usize, Raw::Mend(cut.clone())),
+            Disturbance::Clock(process, deviation) => (process.index(), Raw::Clock(*deviation)),
         };
         self.add(at, process, NONE, what);
     }
@@ -239,13 +256,14 @@ impl Export<'_> {
                 What::Event { event: told.event, fence: told.fence, lock: told.lock }
             }
             Raw::Reject(peer, why) => What::Reject { peer: *peer, why: (*why).to_string() },
-            Raw::Crash => What::Crash,
+            Raw::Crash(after) => What::Crash { after: *after },
             Raw::Restart(life, durable) => What::Restart { life: life.0, durable: *durable },
             Raw::Join => What::Join,
             Raw::Pause => What::Pause,
             Raw::Resume => What::Resume,
             Raw::Cut(cut) => What::Partition { cut: cut.clone() },
             Raw::Mend(cut) => What::Heal { cut: cut.clone() },
+            Raw::Clock(deviation) => What::Clock { deviation: deviation.to_string() },
         }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) mod stream {
     pub const RING: u64 = 3;
     /// The failures that provoke a mutant.
     pub const PROVOCATION: u64 = 4;
+    /// How long processes take to handle a message.
+    pub const PROCESSING: u64 = 5;
 }
 
 /// A stream of random numbers, fixed by its seed.

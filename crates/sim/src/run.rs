@@ -4,7 +4,7 @@ use conclave_algorithms::family::{Family, Meter as _, Prepared, Registered, Use,
 use conclave_algorithms::measure::Ran;
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{About, Channels, Ending, Judge, SettingError, Violation};
-use conclave_core::{NodeId, Protocol, Timing};
+use conclave_core::{NodeId, Protocol};
 use conclave_trace::{Header, Setup, Trace};
 
 use crate::digest::Digest;
@@ -175,12 +175,10 @@ impl Planned for Simulator {
             restless,
             carries_token: |message| F::token_in(message).is_some(),
             config,
-            timing: Timing {
-                transmission: core::time::Duration::from_micros(plan.longest_delay()),
-                ..Timing::default()
-            },
+            timing: plan.timing(),
             network: plan.network(fifo),
             faults: plan.faults.clone(),
+            clocks: plan.clocks.clone(),
             limits: Limits { patience: plan.patience(), events: plan.max_events },
             seed: plan.seed,
         };

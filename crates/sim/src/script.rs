@@ -7,7 +7,7 @@ use conclave_algorithms::{Judge, Judgement, SettingError, Violation};
 use conclave_core::{
     Disturbance, Incarnation, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
-use conclave_trace::{Command, Header, Record, Script, Setup, Trace, What, message_text};
+use conclave_trace::{Command, Header, Record, Script, Setup, Trace, What, inside_step, message_text};
 
 use crate::recorder::Recorder;
 use crate::run::{header, prepare, prepare_algorithm};
@@ -142,12 +142,20 @@ pub(crate) struct Narrator<F> {
     lines: Vec<String>,
     phases: Vec<Option<&'static str>>,
     parts: Vec<String>,
+    /// After how many effects of its step the process that is about to crash was interrupted.
+    interrupted: Option<u32>,
     family: PhantomData<F>,
 }
 
 impl<F> Narrator<F> {
     fn new() -> Self {
-        Self { lines: Vec::new(), phases: Vec::new(), parts: Vec::new(), family: PhantomData }
+        Self {
+            lines: Vec::new(),
+            phases: Vec::new(),
+            parts: Vec::new(),
+            interrupted: None,
+            family: PhantomData,
+        }
     }
 }
 
@@ -184,8 +192,12 @@ impl<F: Family> Observer<F::Protocol> for Narrator<F> {
         }
     }
 
+    fn interrupt(&mut self, _at: &Moment, _process: Process, after: u32) {
+        self.interrupted = Some(after);
+    }
+
     fn crash(&mut self, _at: &Moment, process: Process) {
-        self.lines.push(format!("{} crashes", process.id));
+        self.lines.push(format!("{} crashes{}", process.id, inside_step(self.interrupted.take())));
         if let Some(phase) = self.phases.get_mut(process.index()) {
             *phase = None;
         }

@@ -7,7 +7,7 @@
 use conclave_algorithms::family::{Family, Prepared, Use};
 use conclave_algorithms::{Judge, Synchrony, registry};
 use conclave_core::Members;
-use conclave_trace::{Block, Command, Script, Setup, commands_of, newcomers};
+use conclave_trace::{Block, Carry, Command, Script, Setup, commands_of, newcomers};
 
 use crate::faults::Faults;
 use crate::plan::Plan;
@@ -33,7 +33,14 @@ pub fn shrink(setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
     let (setup, outcome) = smaller(plan, setup, property)?;
     let commands = commands_of(outcome.trace.as_ref()?);
     let thorough = about.synchrony == Synchrony::Asynchronous;
-    let shrinker = Shrinker { setup: &setup, property, thorough, effort: EFFORT, commands: &commands };
+    let shrinker = Shrinker {
+        setup: &setup,
+        property,
+        thorough,
+        is_lossy: plan.faults.loses_messages(),
+        effort: EFFORT,
+        commands: &commands,
+    };
     let shortened = prepare(&setup, &newcomers(&commands), shrinker).ok()??;
     Some(write(&setup, shortened, property))
 }
@@ -77,6 +84,8 @@ struct Shrinker<'a> {
     property: &'a str,
     /// Whether commands may be taken out.
     thorough: bool,
+    /// Whether the network may lose a message although sender and receiver are up.
+    is_lossy: bool,
     effort: usize,
     commands: &'a [Command],
 }
@@ -123,7 +132,7 @@ impl Shrinker<'_> {
         let mut done = Vec::new();
         for command in commands {
             self.effort = self.effort.saturating_sub(1);
-            if stage.apply(command).is_ok() {
+            if self.is_possible(command, &stage) && stage.apply(command).is_ok() {
                 done.push(command.clone());
             }
             if let Some(violation) = stage.judge().violation() {
@@ -139,6 +148,14 @@ impl Shrinker<'_> {
         }
         let stuck = stage.judge().violation().is_some_and(|violation| violation.property == self.property);
         stuck.then_some(done)
+    }
+
+    /// Whether a command fits the faults of the run: a loss that came with a crash is none without it.
+    fn is_possible<F: Family>(&self, command: &Command, stage: &Attended<F>) -> bool {
+        let Command::Carry { what: Carry::Drop, from, to, .. } = command else { return true };
+        let world = stage.world();
+        let is_up = |id| world.find(id).is_some_and(|process| world.is_up(process.index()));
+        self.is_lossy || !is_up(*from) || !is_up(*to)
     }
 
     /// Messages named in the plainest way; a dead end settled at the end.

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_algorithms::family::{EventOf, Family, Kind, MessageOf, Prepared, request_for, timer_word};
 use conclave_algorithms::{Ending, Judge};
 use conclave_core::{
-    After, Counter, Floors, Incarnation, Input, Members, Message, Moment, NodeId, Observer, Process,
-    Protocol, Timing, Transit,
+    After, Counter, Disturbance, Floors, Incarnation, Input, Members, Message, Moment, NodeId, Observer,
+    Process, Protocol, Reading, Timing, Transit,
 };
 use conclave_trace::{Carry, Command, Which};
 
+use crate::clocks::Clocks;
 use crate::world::{Fate, Host, Presence, World};
 
 /// Virtual time between two commands, so that a drawing has room.
@@ -63,10 +64,15 @@ impl<P: Protocol> Snapshot<P> {
 /// Keeps what is on its way until somebody says what becomes of it.
 struct Hand<F: Family> {
     fifo: bool,
+    /// The time that the clocks go by: it passes only when the script says so.
+    time: u64,
+    clocks: Clocks,
     channels: BTreeMap<(usize, usize), Channel>,
     timers: Vec<Vec<TimerOf<F>>>,
     /// Who is down.
     down: BTreeSet<usize>,
+    /// Who crashes inside its next step.
+    ambushes: BTreeMap<usize, Ambush>,
     /// The number of the message that is being copied.
     copying: Option<u64>,
     /// Who has just left.
@@ -74,6 +80,24 @@ struct Hand<F: Family> {
 }
 
 type TimerOf<F> = <<F as Family>::Protocol as Protocol>::Timer;
+
+/// A crash inside the next step of a process.
+#[derive(Clone, Copy, Debug)]
+struct Ambush {
+    /// After so many effects.
+    after: u32,
+    /// So many of them have been carried out.
+    done: u32,
+}
+
+impl Ambush {
+    /// Whether the next effect is not carried out any more.
+    fn strikes(&mut self) -> bool {
+        let strikes = self.done == self.after;
+        self.done += u32::from(!strikes);
+        strikes
+    }
+}
 
 /// The messages on their way from one process to another, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -104,9 +128,12 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             world,
             hand: Hand {
                 fifo: *fifo,
+                time: 0,
+                clocks: Clocks::default(),
                 channels: BTreeMap::new(),
                 timers: (0..n).map(|_| Vec::new()).collect(),
                 down: BTreeSet::new(),
+                ambushes: BTreeMap::new(),
                 copying: None,
                 left: Vec::new(),
             },
@@ -147,7 +174,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     /// # Errors
     /// If it is not possible at this moment; then nothing has changed.
     pub fn apply(&mut self, command: &Command) -> Result<(), String> {
-        if !self.started && !matches!(command, Command::Crash(_) | Command::Run(_)) {
+        if !self.started && !matches!(command, Command::Crash(_) | Command::Clock { .. } | Command::Run(_)) {
             self.started = true;
             for index in 0..self.world.members().len() {
                 if self.world.is_up(index) {
@@ -172,6 +199,18 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     fn carry_out(&mut self, command: &Command) -> Result<(), String> {
         match command {
             Command::Run(_) => Ok(()),
+            Command::Wait(span) => {
+                self.hand.time = self.hand.time.saturating_add(*span);
+                self.world.time = self.world.time.saturating_add(*span);
+                Ok(())
+            }
+            Command::Clock { process, deviation } => {
+                let index = self.find(*process)?;
+                self.hand.clocks.set(index, self.hand.time, *deviation);
+                let process = self.world.process(index);
+                self.watch.disturb(&self.world.moment(), &Disturbance::Clock(process, *deviation));
+                Ok(())
+            }
             Command::Show(process) => self.find(*process).map(|_| ()),
             Command::Ask { process, request, lock } => {
                 let index = self.up(*process)?;
@@ -198,9 +237,20 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             }
             Command::Crash(process) => {
                 let index = self.up(*process)?;
-                self.hand.timers[index].clear();
-                self.hand.down.insert(index);
+                self.hand.ambushes.remove(&index);
+                self.hand.fall(index);
                 self.world.crash(index, &mut self.watch);
+                Ok(())
+            }
+            Command::CrashInside { process, after } => {
+                let index = self.find(*process)?;
+                if self.world.presence(index) == Presence::Gone {
+                    return Err(self.absence(index));
+                }
+                if self.hand.ambushes.contains_key(&index) {
+                    return Err(format!("{process} is to crash inside its next step already"));
+                }
+                self.hand.ambushes.insert(index, Ambush { after: *after, done: 0 });
                 Ok(())
             }
             Command::Restart { process, amnesia } => {
@@ -209,6 +259,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
                     Presence::Down => {
                         self.hand.down.remove(&index);
                         self.world.restart(index, !amnesia, &mut self.hand, &mut self.watch);
+                        self.spring(index);
                         Ok(())
                     }
                     Presence::Up => Err(format!("{process} is up and cannot be restarted")),
@@ -221,6 +272,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
                     return Err(format!("{process} has joined before"));
                 }
                 self.world.join(index, &mut self.hand, &mut self.watch);
+                self.spring(index);
                 Ok(())
             }
             Command::Suspect { process, peer, life } => {
@@ -247,6 +299,24 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
 
     fn input(&mut self, index: usize, input: Input<F::Protocol>) {
         self.world.input(index, input, &mut self.hand, &mut self.watch);
+        self.spring(index);
+    }
+
+    /// Hands a message over. Who is down takes no step.
+    fn deliver(&mut self, slot: u32) {
+        let (before, receiver) = (self.world.steps(), self.world.transit(slot).to.index());
+        self.world.deliver(slot, &mut self.hand, &mut self.watch);
+        if self.world.steps() > before {
+            self.spring(receiver);
+        }
+    }
+
+    /// A process that was to crash inside the step that it has just taken is down.
+    fn spring(&mut self, index: usize) {
+        if let Some(Ambush { done, .. }) = self.hand.ambushes.remove(&index) {
+            self.hand.fall(index);
+            self.world.interrupt(index, done, &mut self.watch);
+        }
     }
 
     fn find(&self, process: NodeId) -> Result<usize, String> {
@@ -284,7 +354,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
                 if waits_for_life {
                     self.world.readdress(slot);
                 }
-                self.world.deliver(slot, &mut self.hand, &mut self.watch);
+                self.deliver(slot);
             }
             Carry::Drop => {
                 let slot = channel.waiting.remove(place).slot;
@@ -351,7 +421,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             let slot = channel.waiting.remove(0).slot;
             let receiver = self.world.transit(slot).to.index();
             let phase = self.world.state(receiver).phase();
-            self.world.deliver(slot, &mut self.hand, &mut self.watch);
+            self.deliver(slot);
             self.let_go();
             self.world.time += TICK;
             idle = if self.world.state(receiver).phase() == phase { idle + 1 } else { 0 };
@@ -420,6 +490,12 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
 }
 
 impl<F: Family> Hand<F> {
+    /// A process is down: its timers are gone.
+    fn fall(&mut self, index: usize) {
+        self.timers[index].clear();
+        self.down.insert(index);
+    }
+
     /// Takes the armed timer of this name, or says which are armed.
     fn take_timer(&mut self, index: usize, name: &str) -> Result<TimerOf<F>, String> {
         let timers = &mut self.timers[index];
@@ -432,8 +508,12 @@ impl<F: Family> Hand<F> {
 }
 
 impl<F: Family> Host<F::Protocol> for Hand<F> {
-    fn fate(&mut self, _from: Process, _to: Process, _message: &MessageOf<F>) -> Fate {
-        Fate::Carried
+    fn fate(&mut self, from: Process, _to: Process, _message: &MessageOf<F>) -> Fate {
+        if Host::<F::Protocol>::interrupts(self, from) { Fate::Unsent } else { Fate::Carried }
+    }
+
+    fn interrupts(&mut self, process: Process) -> bool {
+        self.ambushes.get_mut(&process.index()).is_some_and(Ambush::strikes)
     }
 
     fn carry(&mut self, transit: &Transit) {
@@ -446,6 +526,10 @@ impl<F: Family> Host<F::Protocol> for Hand<F> {
         let waits_for_life = self.down.contains(&transit.to.index());
         let waiting = Waiting { nth, slot: transit.slot, serial: transit.serial, waits_for_life };
         channel.waiting.insert(place, waiting);
+    }
+
+    fn read_clock(&self, process: Process) -> Reading {
+        self.clocks.read(process.index(), self.time)
     }
 
     fn arm(&mut self, _at: &Moment, process: Process, timer: TimerOf<F>, _after: After) {

@@ -2,12 +2,13 @@
 
 use conclave_algorithms::workload::{Agenda, Item, Workload};
 use conclave_core::{
-    After, Chain, Disturbance, Incarnation, Input, Members, Moment, NodeId, Observer, Process, Protocol,
-    Timing, Transit,
+    After, Chain, Deviation, Disturbance, Incarnation, Input, Members, Moment, NodeId, Observer, Process,
+    Protocol, Reading, Timing, Transit,
 };
 
 use crate::channels::LastArrivals;
-use crate::faults::{Crash, Detector, Faults};
+use crate::clocks::{ClockSetting, Clocks};
+use crate::faults::{Crash, Detector, Faults, Inside};
 use crate::queue::{Class, Due, Queue};
 use crate::rng::{Draw as _, Rng, stream};
 use crate::span::Span;
@@ -22,6 +23,9 @@ pub struct Network {
     pub links: Vec<(usize, usize, Span)>,
     /// Whether messages of one channel arrive in the order in which they were sent.
     pub fifo: bool,
+    /// How long a process takes to handle a message: what it sends in answer leaves so much later. It handles any number
+    /// of messages side by side.
+    pub processing: Span,
 }
 
 impl Network {
@@ -52,6 +56,8 @@ pub struct Scene<P: Protocol> {
     pub network: Network,
     /// What goes wrong.
     pub faults: Faults,
+    /// Whose clocks are set, and when.
+    pub clocks: Vec<ClockSetting>,
     /// When to give up.
     pub limits: Limits,
     /// Where all chance comes from.
@@ -97,6 +103,11 @@ enum Happening<P: Protocol> {
         token: u64,
     },
     Crash(usize),
+    /// From now on a process may crash inside a step.
+    Ambush {
+        process: usize,
+        inside: Inside,
+    },
     Restart {
         process: usize,
         durable: bool,
@@ -109,6 +120,10 @@ enum Happening<P: Protocol> {
     Cut(usize),
     Mend(usize),
     LoseToken,
+    SetClock {
+        process: usize,
+        deviation: Deviation,
+    },
     Join(usize),
     Leave(usize),
     /// The detector of `at` reports about `peer`.
@@ -136,12 +151,14 @@ impl<P: Protocol> Happening<P> {
     fn is_planned(&self) -> bool {
         match self {
             Self::Crash(_)
+            | Self::Ambush { .. }
             | Self::Restart { .. }
             | Self::Pause { .. }
             | Self::Resume(_)
             | Self::Cut(_)
             | Self::Mend(_)
             | Self::LoseToken
+            | Self::SetClock { .. }
             | Self::Join(_)
             | Self::Leave(_) => true,
             Self::Ask { .. } | Self::Expire { .. } | Self::Down { .. } | Self::Up { .. } | Self::Err => false,
@@ -172,9 +189,16 @@ struct Clockwork<P: Protocol, W> {
     network: Network,
     last: LastArrivals,
     rng: Rng,
+    /// What draws how long processes take; a stream of its own, so that runs without it stay as they are.
+    processing: Rng,
+    /// Whether the present step handles a message.
+    is_answering: bool,
+    clocks: Clocks,
     faults: Faults,
     faulty: bool,
     carries_token: fn(&P::Message) -> bool,
+    /// Who is to crash inside a step. Nobody, in most runs.
+    ambushes: Vec<Ambush>,
     /// How many tokens are to be lost as soon as they are sent.
     losses_due: usize,
     cuts: Vec<usize>,
@@ -201,12 +225,27 @@ struct Armed<T> {
     chain: Chain,
 }
 
+/// A crash that is to fall inside a step of a process.
+#[derive(Clone, Copy, Debug)]
+struct Ambush {
+    process: usize,
+    inside: Inside,
+    /// How many messages of its present step were sent, and how many effects carried out, timers aside.
+    messages: u32,
+    effects: u32,
+    /// The process has crashed inside its present step.
+    has_struck: bool,
+}
+
+/// A process that crashes inside a step by chance crashes before one in so many effects.
+const ODDS_INSIDE: u64 = 4;
+
 impl<P: Protocol, W: Workload<P>> Run<P, W> {
     /// Sets up a run; nothing has happened yet.
     #[must_use]
     pub fn new(scene: Scene<P>, workload: W) -> Self {
         let Scene { members, newcomers, config, restless, carries_token, .. } = scene;
-        let Scene { timing, network, faults, limits, seed, .. } = scene;
+        let Scene { timing, network, faults, clocks, limits, seed, .. } = scene;
         let n = members.len() + newcomers.len();
         let clockwork = Clockwork {
             now: 0,
@@ -219,9 +258,13 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             last: LastArrivals::new(if network.fifo { n } else { 0 }),
             network,
             rng: Rng::new(seed, stream::NETWORK),
+            processing: Rng::new(seed, stream::PROCESSING),
+            is_answering: false,
+            clocks: Clocks::default(),
             faulty: !faults.is_empty(),
             faults,
             carries_token,
+            ambushes: Vec::new(),
             losses_due: 0,
             cuts: Vec::new(),
             paused: vec![0; n],
@@ -236,7 +279,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         };
         let world = World::new(members, &newcomers, config, timing);
         let mut run = Self { world, clockwork, limits, restless };
-        run.plan_faults();
+        run.plan_faults(&clocks);
         run
     }
 
@@ -276,11 +319,14 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             }
             self.happen(due, watch);
         }
+        // Nobody crashes inside the very first step: no script could say so.
+        let ambushes = core::mem::take(&mut self.clockwork.ambushes);
         for process in 0..self.world.members().len() {
             if self.world.is_up(process) {
                 self.world.input(process, Input::Start, &mut self.clockwork, watch);
             }
         }
+        self.clockwork.ambushes = ambushes;
         self.clockwork.workload.begin(&mut self.clockwork.agenda);
         self.clockwork.carry_out(&mut self.world);
     }
@@ -337,7 +383,10 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
                 return self.clockwork.queue.put_back(due.postponed(resume));
             }
         }
+        self.clockwork.is_answering = true;
         self.world.deliver(slot, &mut self.clockwork, watch);
+        self.clockwork.is_answering = false;
+        self.spring(watch);
         self.clockwork.carry_out(&mut self.world);
     }
 
@@ -362,9 +411,14 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             Happening::Expire { process, token } => {
                 if let Some(Armed { timer, chain, .. }) = self.clockwork.expired(process, token) {
                     self.world.expire(process, timer, chain, &mut self.clockwork, watch);
+                    self.spring(watch);
                 }
             }
             Happening::Crash(process) => self.crash(process, watch),
+            Happening::Ambush { process, inside } => {
+                let ambush = Ambush { process, inside, messages: 0, effects: 0, has_struck: false };
+                self.clockwork.ambushes.push(ambush);
+            }
             Happening::Restart { process, durable } => self.restart(process, durable, watch),
             Happening::Pause { process, until } => {
                 self.clockwork.paused[process] = until;
@@ -382,6 +436,11 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             }
             Happening::Mend(index) => self.mend(index, watch),
             Happening::LoseToken => self.lose_token(watch),
+            Happening::SetClock { process, deviation } => {
+                self.clockwork.clocks.set(process, self.clockwork.now, deviation);
+                let process = self.world.process(process);
+                watch.disturb(&self.world.moment(), &Disturbance::Clock(process, deviation));
+            }
             Happening::Join(process) => self.join(process, watch),
             Happening::Leave(process) => {
                 let clockwork = &mut self.clockwork;
@@ -412,11 +471,19 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         }
         clockwork.last_progress = clockwork.now;
         self.world.input(process, Input::Request(request.clone()), clockwork, watch);
-        clockwork.workload.handled(who, request, &mut clockwork.agenda);
+        self.spring(watch);
+        if self.world.is_up(process) {
+            let clockwork = &mut self.clockwork;
+            clockwork.workload.handled(who, request, &mut clockwork.agenda);
+        }
     }
 
     fn join<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
         self.world.join(process, &mut self.clockwork, watch);
+        self.spring(watch);
+        if !self.world.is_up(process) {
+            return;
+        }
         let who = self.world.process(process);
         let clockwork = &mut self.clockwork;
         clockwork.last_progress = clockwork.now;
@@ -449,10 +516,51 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     }
 
     fn crash<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
-        if !self.world.is_up(process) {
-            return;
+        if self.world.is_up(process) {
+            self.world.crash(process, watch);
+            self.mourn(process);
         }
-        self.world.crash(process, watch);
+    }
+
+    /// After every step: whoever crashed inside it is down.
+    #[inline(always)]
+    fn spring<O: Observer<P>>(&mut self, watch: &mut O) {
+        if !self.clockwork.ambushes.is_empty() {
+            self.spring_ambushes(watch);
+        }
+    }
+
+    #[inline(never)]
+    fn spring_ambushes<O: Observer<P>>(&mut self, watch: &mut O) {
+        let clockwork = &mut self.clockwork;
+        let struck = clockwork.ambushes.iter().position(|ambush| ambush.has_struck);
+        let struck = struck.map(|place| clockwork.ambushes.remove(place));
+        for ambush in &mut clockwork.ambushes {
+            (ambush.messages, ambush.effects) = (0, 0);
+        }
+        let Some(Ambush { process, inside, effects, .. }) = struck else { return };
+        clockwork.last_news = Some(clockwork.now);
+        self.world.interrupt(process, effects, watch);
+        self.mourn(process);
+        if inside == Inside::Chance {
+            self.lose_unsent(process, watch);
+        }
+    }
+
+    /// What a crashed process had sent and nobody has received yet was perhaps still in its outboxes: of each channel, a
+    /// suffix drawn by chance is lost.
+    fn lose_unsent<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
+        for channel in self.world.in_flight(process).chunk_by(|a, b| a.to == b.to) {
+            let kept = self.clockwork.rng.below(channel.len() as u64 + 1) as usize;
+            for Transit { slot, .. } in &channel[kept..] {
+                self.clockwork.queue.forget_message(*slot);
+                self.world.lose(*slot, watch);
+            }
+        }
+    }
+
+    /// A process has crashed: its timers are gone, and the others will hear of it.
+    fn mourn(&mut self, process: usize) {
         let life = self.world.life(process);
         let who = self.world.process(process);
         let clockwork = &mut self.clockwork;
@@ -468,6 +576,8 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     }
 
     fn restart<O: Observer<P>>(&mut self, process: usize, durable: bool, watch: &mut O) {
+        // Who was to crash before this moment and did not is not up to crash any more.
+        self.clockwork.ambushes.retain(|ambush| ambush.process != process);
         if self.world.presence(process) != Presence::Down {
             return;
         }
@@ -512,6 +622,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         }
         let peer = self.world.process(peer).id;
         self.world.input(at, Input::PeerDown { peer, life }, &mut self.clockwork, watch);
+        self.spring(watch);
     }
 
     fn trust<O: Observer<P>>(&mut self, at: usize, peer: usize, life: Incarnation, watch: &mut O) {
@@ -521,6 +632,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         }
         let peer = self.world.process(peer).id;
         self.world.input(at, Input::PeerUp { peer, life }, &mut self.clockwork, watch);
+        self.spring(watch);
     }
 
     /// The detector errs: some process suspects some living peer for a while.
@@ -547,6 +659,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     /// is up is trusted by all.
     fn calm<O: Observer<P>>(&mut self, watch: &mut O) {
         self.clockwork.faulty = false;
+        self.clockwork.ambushes.clear();
         self.clockwork.last_progress = self.clockwork.now;
         let suspected: Vec<_> = self.clockwork.suspected.keys().copied().collect();
         for (at, peer) in suspected {
@@ -556,13 +669,16 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         self.clockwork.carry_out(&mut self.world);
     }
 
-    fn plan_faults(&mut self) {
+    fn plan_faults(&mut self, clocks: &[ClockSetting]) {
         let place =
             |process| self.world.members().position(process).expect("faults are held against the members");
         let mut plan = Vec::new();
-        for Crash { process, at, restart, amnesia } in &self.clockwork.faults.crashes {
+        for Crash { process, at, restart, amnesia, inside } in &self.clockwork.faults.crashes {
             let process = place(*process);
-            plan.push((*at, Happening::Crash(process)));
+            plan.push(match *inside {
+                None => (*at, Happening::Crash(process)),
+                Some(inside) => (*at, Happening::Ambush { process, inside }),
+            });
             plan.extend(restart.map(|when| (when, Happening::Restart { process, durable: !amnesia })));
         }
         for pause in &self.clockwork.faults.pauses {
@@ -574,6 +690,10 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             plan.push((cut.from, Happening::Cut(index)));
             plan.push((cut.until, Happening::Mend(index)));
         }
+        plan.extend(clocks.iter().map(|setting| {
+            let (process, deviation) = (place(setting.process), setting.deviation);
+            (setting.at, Happening::SetClock { process, deviation })
+        }));
         plan.extend(self.clockwork.faults.lost_tokens.iter().map(|time| (*time, Happening::LoseToken)));
         // Who comes and goes does so like any application asks: after the faults and messages of the moment.
         let joins =
@@ -670,15 +790,15 @@ impl<P: Protocol, W> Clockwork<P, W> {
         self.suspected.retain(|(at, _), _| *at != process);
     }
 
-    #[inline(always)]
-    /// Whether no fault and no report of one is still to come, as far as that can be waited for: a detector that errs
-    /// goes on until it is stopped.
     /// Whether the processes have had the time to deal with the last failure: where something always moves, nothing else
     /// tells.
     fn is_old_news(&self, limits: Limits) -> bool {
         self.last_news.is_none_or(|news| self.now - news > limits.patience / 8)
     }
 
+    /// Whether no fault and no report of one is still to come, as far as that can be waited for: a detector that errs
+    /// goes on until it is stopped.
+    #[inline(always)]
     fn is_all_told(&self) -> bool {
         let errs = self.faulty && matches!(self.faults.detector, Detector::Wrong { .. });
         let stops = self.faults.until.is_some() && self.chance_rules();
@@ -689,7 +809,27 @@ impl<P: Protocol, W> Clockwork<P, W> {
         self.faulty && self.faults.until.is_none_or(|until| self.now < until)
     }
 
+    /// Whether a process crashes before its next effect, or has done so before in this step.
+    fn strikes(&mut self, process: Process, is_message: bool) -> bool {
+        let (rules, rng) = (self.chance_rules(), &mut self.rng);
+        let ambush = self.ambushes.iter_mut().find(|ambush| ambush.process == process.index());
+        let Some(ambush) = ambush else { return false };
+        ambush.has_struck = ambush.has_struck
+            || match ambush.inside {
+                Inside::After(messages) => is_message && ambush.messages == messages,
+                Inside::Chance => rules && rng.below(ODDS_INSIDE) == 0,
+            };
+        if !ambush.has_struck {
+            ambush.effects += 1;
+            ambush.messages += u32::from(is_message);
+        }
+        ambush.has_struck
+    }
+
     fn faulty_fate(&mut self, from: Process, to: Process, message: &P::Message) -> Fate {
+        if !self.ambushes.is_empty() && self.strikes(from, true) {
+            return Fate::Unsent;
+        }
         if self.losses_due > 0 && (self.carries_token)(message) {
             self.losses_due -= 1;
             return Fate::Lost;
@@ -739,18 +879,32 @@ impl<P: Protocol, W: Workload<P>> Host<P> for Clockwork<P, W> {
     }
 
     #[inline(always)]
+    fn interrupts(&mut self, process: Process) -> bool {
+        !self.ambushes.is_empty() && self.strikes(process, false)
+    }
+
+    #[inline(always)]
     fn carry(&mut self, transit: &Transit) {
         let mut arrival = self.travel(transit.from, transit.to);
+        if self.is_answering && self.network.processing != Span::Constant(0) {
+            arrival += self.network.processing.draw(&mut self.processing);
+        }
         if self.network.fifo {
             arrival = self.last.keep_order(transit.from.index(), transit.to.index(), arrival);
         }
         self.queue.push(arrival, Class::Message, transit.slot);
     }
 
+    #[inline]
+    fn read_clock(&self, process: Process) -> Reading {
+        self.clocks.read(process.index(), self.now)
+    }
+
     fn arm(&mut self, at: &Moment, process: Process, timer: P::Timer, after: After) {
         Host::<P>::disarm(self, process, &timer);
         let micros = |span: core::time::Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-        let when = self.now.saturating_add(self.rng.between(micros(after.min), micros(after.max)));
+        let span = self.rng.between(micros(after.min), micros(after.max));
+        let when = self.now.saturating_add(self.clocks.true_span(process.index(), span));
         let token = self.tokens;
         self.tokens += 1;
         self.armed += 1;

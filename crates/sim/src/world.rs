@@ -3,10 +3,22 @@
 //! A world knows nothing of time or order: a [`Host`] decides which message is delivered next, which timer runs out,
 //! who crashes. The simulator proper is one host ([`crate::timed`]), the player of scripts another
 //! ([`crate::stage`]).
+//!
+//! # A crash inside a step
+//!
+//! A process may crash between any two effects of a step. Effects are carried out in the order in which they were pushed,
+//! and a crash after `k` of them means that no later one is carried out: messages are not sent, events not emitted, values
+//! not saved. So a [`Save`](conclave_core::Effect::Save) is a barrier: if it was carried out, its value is there after a
+//! restart; if it was not, nothing that was pushed after it has been seen by anybody. Timers do not count as effects here,
+//! since a crash takes all of them.
+//!
+//! A process has an outbox per peer, and what is in it dies with the process: a crash may also lose, per channel, any
+//! suffix of what was sent and not yet received ([`World::in_flight`], [`World::lose`]). A broadcast that reaches the last
+//! peer but not the first is a crash that loses the message to the first.
 
 use conclave_core::{
     After, Boot, Chain, Disturbance, Effect, Effects, Incarnation, Input, Members, Moment, NodeId, Observer,
-    Process, Protocol, Timing, Transit,
+    Process, Protocol, Reading, Timing, Transit,
 };
 use conclave_trace::broken_invariant;
 
@@ -14,8 +26,13 @@ use conclave_trace::broken_invariant;
 pub trait Host<P: Protocol> {
     /// What shall become of a message that is being sent.
     fn fate(&mut self, from: Process, to: Process, message: &P::Message) -> Fate;
+    /// Whether a process has crashed inside its present step, so that its next effect is not carried out. Asked before
+    /// everything that is saved, emitted or rejected; [`fate`](Self::fate) says it of messages.
+    fn interrupts(&mut self, process: Process) -> bool;
     /// A message is on its way: deliver it some time.
     fn carry(&mut self, transit: &Transit);
+    /// What the clock of a process shows now.
+    fn read_clock(&self, process: Process) -> Reading;
     /// A timer was armed; it replaces one of the same name.
     fn arm(&mut self, at: &Moment, process: Process, timer: P::Timer, after: After);
     /// A timer was stopped.
@@ -33,6 +50,8 @@ pub enum Fate {
     Lost,
     /// It is carried, and a copy of it too.
     Doubled,
+    /// It is not sent: its sender has crashed inside this step.
+    Unsent,
 }
 
 /// Whether a process is there.
@@ -253,6 +272,30 @@ impl<P: Protocol> World<P> {
         watch.crash(&self.moment(), self.process(index));
     }
 
+    /// A process crashes inside the step that it has just taken, after this many of its effects. Its host has kept the
+    /// others from being carried out.
+    ///
+    /// Its host forgets its timers.
+    pub fn interrupt(&mut self, index: usize, after: u32, watch: &mut impl Observer<P>) {
+        watch.interrupt(&self.moment(), self.process(index), after);
+        self.crash(index, watch);
+    }
+
+    /// The messages of a process that are on their way, channel by channel, those of a channel in the order in which
+    /// they were sent.
+    #[must_use]
+    pub fn in_flight(&self, from: usize) -> Vec<Transit> {
+        let letters = self
+            .post
+            .letters
+            .iter()
+            .zip(0..)
+            .filter(|((head, message), _)| message.is_some() && head.from.index() == from);
+        let mut found: Vec<_> = letters.map(|((head, _), slot)| head.transit(slot)).collect();
+        found.sort_unstable_by_key(|transit| (transit.to.place, transit.serial));
+        found
+    }
+
     /// A process that has left does nothing any more. It has told so itself: nobody is told again.
     ///
     /// Its host forgets its timers.
@@ -349,15 +392,20 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Effects<P> for Outbox<'_, P, H, W>
     fn push(&mut self, effect: Effect<P>) {
         match effect {
             Effect::Send { to, message } => self.send_one(to, message),
-            Effect::Save(durable) => self.cells[self.process.index()].durable = Some(durable),
             Effect::Arm { timer, after } => self.host.arm(self.at, self.process, timer, after),
             Effect::Disarm(timer) => self.host.disarm(self.process, &timer),
+            _ if self.host.interrupts(self.process) => {}
+            Effect::Save(durable) => self.cells[self.process.index()].durable = Some(durable),
             Effect::Emit(event) => {
                 self.watch.emit(self.at, self.process, &event);
                 self.host.told(self.process, &event);
             }
             Effect::Reject { from, why } => self.watch.reject(self.at, self.process, from, why),
         }
+    }
+
+    fn now(&self) -> Reading {
+        self.host.read_clock(self.process)
     }
 }
 
@@ -403,6 +451,7 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Outbox<'_, P, H, W> {
                 self.host.carry(&transit);
                 self.host.carry(&copy);
             }
+            Fate::Unsent => {}
         }
     }
 }
@@ -469,5 +518,158 @@ impl<M> Post<M> {
         self.free.push(slot);
         self.len -= 1;
         (*head, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_core::{Counter, Message, Phase};
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    /// Does all that can be done in a step, in a fixed order; after a restart it tells what it had saved.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct Busy {
+        id: NodeId,
+        saved: Option<u32>,
+    }
+
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    struct Note(u32);
+
+    impl Message for Note {
+        fn kind(&self) -> &'static str {
+            "Note"
+        }
+        fn visit_counters(&mut self, _: NodeId, _: &Members, _: &mut dyn FnMut(Counter<'_>)) {}
+    }
+
+    impl Protocol for Busy {
+        type Config = ();
+        type Message = Note;
+        type Request = ();
+        type Event = u32;
+        type Timer = ();
+        type Durable = u32;
+
+        fn boot(boot: Boot<'_, Self>) -> Self {
+            Self { id: boot.id, saved: boot.saved }
+        }
+
+        fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+            let peer = NodeId(3 - self.id.0);
+            match input {
+                Input::Request(()) => {
+                    out.send(peer, Note(1));
+                    out.save(10);
+                    out.arm((), After::exactly(core::time::Duration::ZERO));
+                    out.send(peer, Note(2));
+                    out.emit(7);
+                    out.save(20);
+                    out.send(peer, Note(3));
+                    out.reject(peer, "why not");
+                }
+                Input::Start => self.saved.into_iter().for_each(|saved| out.emit(saved)),
+                _ => {}
+            }
+        }
+
+        fn phase(&self) -> Phase {
+            Phase::IDLE
+        }
+    }
+
+    /// Crashes the first process after so many effects.
+    struct Cutter {
+        left: Option<u32>,
+    }
+
+    impl Host<Busy> for Cutter {
+        fn fate(&mut self, from: Process, _to: Process, _message: &Note) -> Fate {
+            if self.interrupts(from) { Fate::Unsent } else { Fate::Carried }
+        }
+        fn interrupts(&mut self, _process: Process) -> bool {
+            let Some(left) = &mut self.left else { return false };
+            let interrupts = *left == 0;
+            *left = left.saturating_sub(1);
+            interrupts
+        }
+        fn carry(&mut self, _transit: &Transit) {}
+        fn read_clock(&self, _process: Process) -> Reading {
+            Reading::ZERO
+        }
+        fn arm(&mut self, _at: &Moment, _process: Process, (): (), _after: After) {}
+        fn disarm(&mut self, _process: Process, (): &()) {}
+        fn told(&mut self, _process: Process, _event: &u32) {}
+    }
+
+    #[derive(Default)]
+    struct Seen(Vec<String>);
+
+    impl Observer<Busy> for Seen {
+        fn send(&mut self, _at: &Moment, _transit: &Transit, message: &Note) {
+            self.0.push(format!("send {}", message.0));
+        }
+        fn drop(&mut self, _at: &Moment, _transit: &Transit, message: &Note) {
+            self.0.push(format!("lose {}", message.0));
+        }
+        fn emit(&mut self, _at: &Moment, _process: Process, event: &u32) {
+            self.0.push(format!("emit {event}"));
+        }
+        fn reject(&mut self, _at: &Moment, _process: Process, _from: NodeId, _why: &'static str) {
+            self.0.push("reject".into());
+        }
+        fn interrupt(&mut self, _at: &Moment, _process: Process, after: u32) {
+            self.0.push(format!("crash after {after}"));
+        }
+    }
+
+    /// What is seen of a step that is cut after so many effects, and of the restart after it.
+    fn cut_after(after: u32) -> Vec<String> {
+        let mut world = World::<Busy>::new(Members::numbered(2), &[], (), Timing::default());
+        let (mut host, mut seen) = (Cutter { left: Some(after) }, Seen::default());
+        world.input(0, Input::Request(()), &mut host, &mut seen);
+        host.left = None;
+        world.interrupt(0, after, &mut seen);
+        world.restart(0, true, &mut host, &mut seen);
+        seen.0
+    }
+
+    /// Everything before the cut is carried out and nothing after it. What was sent after a save that is lost was not
+    /// sent, and a save that was carried out is there after the restart.
+    #[test]
+    fn a_crash_inside_a_step_cuts_between_two_effects() {
+        let expected: [&[&str]; 9] = [
+            &["crash after 0"],
+            &["send 1", "crash after 1"],
+            &["send 1", "crash after 2", "emit 10"],
+            &["send 1", "send 2", "crash after 3", "emit 10"],
+            &["send 1", "send 2", "emit 7", "crash after 4", "emit 10"],
+            &["send 1", "send 2", "emit 7", "crash after 5", "emit 20"],
+            &["send 1", "send 2", "emit 7", "send 3", "crash after 6", "emit 20"],
+            &["send 1", "send 2", "emit 7", "send 3", "reject", "crash after 7", "emit 20"],
+            &["send 1", "send 2", "emit 7", "send 3", "reject", "crash after 8", "emit 20"],
+        ];
+        for (after, expected) in (0..).zip(expected) {
+            assert_eq!(cut_after(after), expected);
+        }
+    }
+
+    /// The outboxes of a process are found channel by channel, in the order of sending, and lose what is named.
+    #[test]
+    fn a_suffix_of_what_is_in_flight_can_be_lost() {
+        let mut world = World::<Busy>::new(Members::numbered(2), &[], (), Timing::default());
+        let (mut host, mut seen) = (Cutter { left: None }, Seen::default());
+        world.input(0, Input::Request(()), &mut host, &mut seen);
+        world.input(1, Input::Request(()), &mut host, &mut seen);
+        let sent = world.in_flight(0);
+        assert!(sent.is_sorted_by_key(|transit| transit.serial) && sent.len() == 3);
+        assert!(sent.iter().all(|transit| (transit.from.id, transit.to.id) == (NodeId(1), NodeId(2))));
+        seen.0.clear();
+        sent[1..].iter().for_each(|transit| world.lose(transit.slot, &mut seen));
+        assert_eq!(seen.0, ["lose 2", "lose 3"]);
+        assert_eq!(world.in_flight(0), &sent[..1]);
+        assert_eq!(world.in_flight(1).len(), 3);
     }
 }

@@ -271,6 +271,7 @@ fn a_crash_after_every_single_event() {
                             at: time + 1,
                             restart: None,
                             amnesia: false,
+                            inside: None,
                         }];
                         run_well(&setup, &plan);
                     }

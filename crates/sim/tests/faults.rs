@@ -5,8 +5,8 @@ mod common;
 use common::{LOADS, VARIANTS, plan, run, run_well, setup};
 use conclave_algorithms::mutex::Load;
 use conclave_sim::faults::Faults;
-use conclave_sim::{Outcome, Plan, simulate_setup};
-use conclave_trace::What;
+use conclave_sim::{Outcome, Plan, play, simulate_setup};
+use conclave_trace::{Block, Command, Record, Script, Setup, Trace, What, commands_of};
 
 fn holds(outcome: &Outcome, name: &str) -> Option<bool> {
     let report = &outcome.report;
@@ -153,7 +153,7 @@ fn faults_are_recorded() {
     let at = |wanted: &dyn Fn(&What) -> bool| {
         trace.records.iter().find(|record| wanted(&record.what)).map(|record| record.time)
     };
-    assert_eq!(at(&|what| matches!(what, What::Crash)), Some(40_000));
+    assert_eq!(at(&|what| matches!(what, What::Crash { .. })), Some(40_000));
     assert_eq!(at(&|what| matches!(what, What::Suspect { .. })), Some(47_000));
     assert_eq!(at(&|what| matches!(what, What::Restart { life: 2, durable: false })), Some(80_000));
     assert_eq!(at(&|what| matches!(what, What::Trust { .. })), Some(87_000));
@@ -168,7 +168,7 @@ fn faults_are_recorded() {
             && record.what.is_lived()
             && !matches!(record.what, What::Pause)
     }));
-    let lost = |record: &&conclave_trace::Record| match &record.what {
+    let lost = |record: &&Record| match &record.what {
         What::Drop(message) => message.from.0 == 1 && message.to.0 == 3,
         _ => false,
     };
@@ -186,7 +186,7 @@ fn the_end_of_a_life_is_known_before_the_next_one_speaks() {
         };
         let plan = with(faults, Load::Saturated, 3, 2);
         let trace = simulate_setup(&setup("central", 3, &[]), &plan, true).unwrap().trace.unwrap();
-        let place = |wanted: &dyn Fn(&conclave_trace::Record) -> bool| trace.records.iter().position(wanted);
+        let place = |wanted: &dyn Fn(&Record) -> bool| trace.records.iter().position(wanted);
         let restart = place(&|r| matches!(r.what, What::Restart { .. })).expect("it restarts");
         for process in [1, 3] {
             let told = place(&|r| {
@@ -206,4 +206,142 @@ fn a_crash_at_time_zero_comes_before_the_start() {
     let trace = simulate_setup(&setup("central", 3, &[]), &plan, true).unwrap().trace.unwrap();
     let lived = trace.records.iter().filter(|r| r.process.is_some_and(|p| p.0 == 1) && r.what.is_lived());
     assert_eq!(lived.map(|r| r.what.name()).collect::<Vec<_>>(), ["crash"]);
+}
+
+fn traced(algorithm: &str, settings: &[(&str, &str)], crash: &str, seed: u64) -> Trace {
+    let faults = Faults {
+        crashes: vec![crash.parse().unwrap()],
+        detector: "perfect".parse().unwrap(),
+        ..Faults::default()
+    };
+    let plan = with(faults, Load::Saturated, 4, seed);
+    simulate_setup(&setup(algorithm, 4, settings), &plan, true).unwrap().trace.unwrap()
+}
+
+/// The place of the first crash in a trace, and after how many effects of its step it came.
+fn first_crash(trace: &Trace) -> Option<(usize, Option<u32>)> {
+    let crashes = trace.records.iter().enumerate().filter_map(|(place, record)| match record.what {
+        What::Crash { after } => Some((place, after)),
+        _ => None,
+    });
+    crashes.into_iter().next()
+}
+
+/// The step that a record belongs to sends so many messages.
+fn sends_of(trace: &Trace, input: u64) -> usize {
+    let is_sent = |record: &&Record| matches!(record.what, What::Send(_)) && record.cause == Some(input);
+    trace.records.iter().filter(is_sent).count()
+}
+
+/// `3@20:after=1` strikes in the first step from then on that sends more than one message, and lets one out.
+#[test]
+fn a_crash_inside_a_step_lets_so_many_messages_out() {
+    for seed in 1..=50 {
+        let whole = traced("ricart-agrawala", PLAIN, "3@9999999", seed);
+        let is_broad = |record: &&Record| {
+            record.process.is_some_and(|p| p.0 == 3)
+                && record.time >= 20_000
+                && sends_of(&whole, record.id) > 1
+        };
+        let struck = whole.records.iter().find(is_broad);
+        let trace = traced("ricart-agrawala", PLAIN, "3@20:after=1", seed);
+        let Some(struck) = struck else {
+            assert_eq!(first_crash(&trace), None, "seed {seed}");
+            continue;
+        };
+        let (place, after) = first_crash(&trace).expect("it has such a step");
+        let crash = &trace.records[place];
+        assert_eq!((crash.time, crash.cause), (struck.time, Some(struck.id)), "seed {seed}");
+        assert!(after.is_some() && sends_of(&trace, struck.id) == 1, "seed {seed}");
+        // Up to the crash the two runs are the same.
+        let until = struck.id as usize + 1;
+        assert_eq!(trace.records[..until], whole.records[..until], "seed {seed}");
+    }
+}
+
+/// By chance it strikes anywhere: before the first effect, between two messages, and after messages that are lost.
+#[test]
+fn a_crash_by_chance_strikes_anywhere_and_loses_suffixes() {
+    let (mut crashed, mut early, mut halfway, mut lost) = (0, 0, 0, 0);
+    for seed in 1..=200 {
+        let trace = traced("lamport", &[], "3@5..60:inside", seed);
+        let Some((place, after)) = first_crash(&trace) else { continue };
+        crashed += 1;
+        let after = after.expect("it is inside a step");
+        early += u64::from(after == 0);
+        halfway += u64::from((1..3).contains(&after));
+        let drops = trace.records[place + 1..].iter().map_while(|record| match &record.what {
+            What::Drop(message) if message.from.0 == 3 => Some((message.to, message.nth)),
+            _ => None,
+        });
+        let drops: Vec<_> = drops.collect();
+        lost += u64::from(!drops.is_empty());
+        // What is lost of a channel is the end of it: nothing that was sent later ever arrives.
+        for (to, nth) in drops {
+            let arrives_later = |record: &Record| match &record.what {
+                What::Deliver(message) => message.from.0 == 3 && message.to == to && message.nth > nth,
+                _ => false,
+            };
+            let restart = trace.records.iter().position(|record| matches!(record.what, What::Restart { .. }));
+            let life = &trace.records[place..restart.unwrap_or(trace.records.len())];
+            assert!(!life.iter().any(arrives_later), "seed {seed}");
+        }
+    }
+    assert!(crashed > 150 && early > 10 && halfway > 10 && lost > 10, "{crashed} {early} {halfway} {lost}");
+}
+
+/// A window that closes before the process has taken a step leaves it alone.
+#[test]
+fn who_has_not_crashed_when_it_would_restart_goes_on() {
+    let trace = traced("lamport", &[], "3@0.001..0.002:inside", 1);
+    assert_eq!(first_crash(&trace), None);
+    assert!(!trace.records.iter().any(|record| matches!(record.what, What::Restart { .. })));
+}
+
+/// A trace with a crash inside a step, also inside a start, says all that is needed to run it again.
+#[test]
+fn crashes_inside_steps_replay_to_themselves() {
+    let mut inside = 0;
+    for (algorithm, settings) in VARIANTS {
+        for (seed, crash) in
+            (1..=12).zip(["3@0..40:inside", "2@20..70:inside", "1@10:after=1"].into_iter().cycle())
+        {
+            let trace = traced(algorithm, settings, crash, seed);
+            inside += u64::from(matches!(first_crash(&trace), Some((_, Some(_)))));
+            let commands =
+                [Command::Run(Setup::from_header(&trace.header))].into_iter().chain(commands_of(&trace));
+            let block = |command| Block { commands: vec![(command, 0)], ..Block::default() };
+            let again = play(&Script { blocks: commands.map(block).collect() });
+            let again = again.unwrap_or_else(|error| panic!("{algorithm} {crash} {seed}: {error}"));
+            let lived = |trace: &Trace| {
+                let lived = trace.records.iter().filter(|record| record.process.is_some());
+                lived.map(|record| (record.process, record.what.clone())).collect::<Vec<_>>()
+            };
+            assert_eq!(lived(&again.trace), lived(&trace), "{algorithm} {settings:?} {crash} seed {seed}");
+        }
+    }
+    assert!(inside > 150, "{inside}");
+}
+
+/// What a process has for the length of a step only is safe from crashes between steps. Until 80 ms p2 wants nothing: it
+/// acknowledges the token and passes it on in the step in which it arrives.
+#[test]
+fn a_token_that_is_passed_on_at_once_dies_inside_the_step() {
+    let outcome = |crash: &str| {
+        let faults = Faults {
+            crashes: vec![crash.parse().unwrap()],
+            detector: "perfect".parse().unwrap(),
+            ..Faults::default()
+        };
+        let plan = Plan { entries: 1, ..with(faults, Load::Light, 3, 3) };
+        run(&setup("token-ring", 3, &[("recovery", "off"), ("handoff", "acked")]), &plan)
+    };
+    for time in 10..80 {
+        for part in ["", ".25", ".447", ".5", ".75"] {
+            let crash = format!("2@{time}{part}");
+            assert!(outcome(&crash).report.all_held(), "{crash}");
+        }
+    }
+    let cut = outcome("2@30:after=1");
+    assert_eq!((holds(&cut, "ME1"), holds(&cut, "ME2")), (Some(true), Some(false)));
 }

@@ -57,8 +57,13 @@ fn one_crash_at_any_moment() {
             let at = mix(seed, 2) % 120_000;
             let restart = (seed % 2 == 0).then(|| at + 1 + mix(seed, 3) % 100_000);
             let process = NodeId(1 + mix(seed, 4) as u32 % n);
-            plan.faults.crashes =
-                vec![Crash { process, at, restart, amnesia: seed % 8 == 0 && restart.is_some() }];
+            plan.faults.crashes = vec![Crash {
+                process,
+                at,
+                restart,
+                amnesia: seed % 8 == 0 && restart.is_some(),
+                inside: None,
+            }];
             plan.faults.detector = detector(if seed % 4 < 2 { "perfect" } else { "late:uniform:1..60" });
             recovers_well(&setup(about.name, n, &[]), &plan);
         }
@@ -79,8 +84,13 @@ fn a_crash_after_every_single_event() {
             for time in times {
                 for process in 1..=4 {
                     let mut plan = base.clone();
-                    plan.faults.crashes =
-                        vec![Crash { process: NodeId(process), at: time + 1, restart: None, amnesia: false }];
+                    plan.faults.crashes = vec![Crash {
+                        process: NodeId(process),
+                        at: time + 1,
+                        restart: None,
+                        amnesia: false,
+                        inside: None,
+                    }];
                     recovers_well(&setup, &plan);
                 }
             }
@@ -100,7 +110,7 @@ fn many_crashes() {
                 let at = mix(seed, 10 + k) % 200_000;
                 let restart = Some(at + 1 + mix(seed, 20 + k) % 100_000);
                 let process = NodeId(1 + mix(seed, 30 + k) as u32 % n);
-                plan.faults.crashes.push(Crash { process, at, restart, amnesia: false });
+                plan.faults.crashes.push(Crash { process, at, restart, amnesia: false, inside: None });
             }
             plan.faults.detector = detector(if seed % 2 == 0 { "perfect" } else { "late:uniform:1..60" });
             recovers_well(&setup(about.name, n, &[]), &plan);
@@ -136,7 +146,7 @@ fn several_locks_mend_themselves() {
             let at = mix(seed, 5) % 120_000;
             let restart = (seed % 2 == 0).then(|| at + 1 + mix(seed, 6) % 100_000);
             let process = NodeId(1 + mix(seed, 7) as u32 % 4);
-            plan.faults.crashes = vec![Crash { process, at, restart, amnesia: false }];
+            plan.faults.crashes = vec![Crash { process, at, restart, amnesia: false, inside: None }];
             plan.faults.detector = detector(if seed % 4 < 2 { "perfect" } else { "late:uniform:1..60" });
             recovers_well(&setup(about.name, 4, &[]), &plan);
         }
@@ -152,7 +162,7 @@ fn locks_that_everybody_has_forgotten_begin_later() {
             let at = 10_000 + mix(seed, 8) % 50_000;
             let crash = |k: u32| {
                 let at = at + u64::from(k) * 1_000;
-                Crash { process: NodeId(k), at, restart: Some(at + 20_000), amnesia: false }
+                Crash { process: NodeId(k), at, restart: Some(at + 20_000), amnesia: false, inside: None }
             };
             plan.faults.crashes = (1..=3).map(crash).collect();
             plan.faults.detector = detector("perfect");

@@ -43,7 +43,8 @@ fn crash_when(setup: &Setup, plan: &mut Plan, phase: &str) {
     // In the first half: somebody is to miss whoever dies.
     let moment = moments[plan.seed as usize * 7 % moments.len().div_ceil(2)];
     let process = moment.process.expect("a phase is somebody's");
-    plan.faults.crashes = vec![Crash { process, at: moment.time + 1, restart: None, amnesia: false }];
+    plan.faults.crashes =
+        vec![Crash { process, at: moment.time + 1, restart: None, amnesia: false, inside: None }];
 }
 
 /// TV-T3: the holder dies inside, and nobody is told: who waits has the token looked for, the dead one is silent in both

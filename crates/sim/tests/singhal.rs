@@ -116,7 +116,7 @@ fn a_crash_without_the_token_is_survived() {
             let mut plan = Plan { entries: 3, ..plan(n, LOADS[seed as usize % LOADS.len()], seed) };
             let (process, at) = (NodeId(1 + rng.below(n.into()) as u32), rng.between(0, 120_000));
             let restart = (rng.below(2) == 0).then(|| at + rng.between(1, 60_000));
-            let crashes = vec![Crash { process, at, restart, amnesia: false }];
+            let crashes = vec![Crash { process, at, restart, amnesia: false, inside: None }];
             let detector = if seed % 2 == 0 { "perfect" } else { "wrong:60" }.parse().unwrap();
             plan.faults = Faults { crashes, detector, until: Some(300_000), ..Faults::default() };
             let outcome = simulate_setup(&setup("singhal", n, &[("recovery", "off")]), &plan, false).unwrap();

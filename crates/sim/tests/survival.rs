@@ -150,7 +150,7 @@ fn anybody(plan: &Plan) -> u32 {
 }
 
 fn crash_at(plan: &mut Plan, process: u32, at: u64, restart: Option<u64>, detector: &str) {
-    plan.faults.crashes.push(Crash { process: NodeId(process), at, restart, amnesia: false });
+    plan.faults.crashes.push(Crash { process: NodeId(process), at, restart, amnesia: false, inside: None });
     plan.faults.detector = detector.parse().expect("a detector");
 }
 

@@ -224,7 +224,7 @@ fn survives(shape: &Shape, plan: &Plan) -> Outcome {
 fn crash(rng: &mut Rng, process: u32, horizon: u64) -> Crash {
     let at = rng.between(0, horizon);
     let restart = Some(at + rng.between(1, 60_000));
-    Crash { process: NodeId(process), at, restart, amnesia: rng.below(2) == 0 }
+    Crash { process: NodeId(process), at, restart, amnesia: rng.below(2) == 0, inside: None }
 }
 
 /// Any one process crashes at any time and comes back: no failure detector is needed.

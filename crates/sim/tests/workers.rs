@@ -78,7 +78,7 @@ impl Trial {
         let crashes = [worker, N].map(|id| {
             let at = rng.between(1, COURSE);
             let restart = seed.is_multiple_of(2).then(|| at + rng.between(1, COURSE));
-            Crash { process: NodeId(id), at, restart, amnesia: false }
+            Crash { process: NodeId(id), at, restart, amnesia: false, inside: None }
         });
         Self::new(seed, 1 + worker % (N - 1), crashes.into())
     }
@@ -100,8 +100,14 @@ impl Trial {
             restless: false,
             carries_token: |_| false,
             timing: Timing { transmission, ..Timing::default() },
-            network: Network { delay: DELAY, links: Vec::new(), fifo: E::ABOUT.channels == Channels::Fifo },
+            network: Network {
+                delay: DELAY,
+                links: Vec::new(),
+                fifo: E::ABOUT.channels == Channels::Fifo,
+                processing: Span::Constant(0),
+            },
             faults: self.faults.clone(),
+            clocks: Vec::new(),
             limits: Limits { patience: 100 * COURSE, events: 100_000 },
             seed: self.seed,
         }

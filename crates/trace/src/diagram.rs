@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_core::{Band, NodeId};
 
 use crate::text::{columns, cut, milliseconds, one_line};
-use crate::words::{band, event_text, is_farewell, named, of_life, of_lock, phase_after};
+use crate::words::{band, event_text, inside_step, is_farewell, named, of_life, of_lock, phase_after};
 use crate::{Record, Trace, What};
 
 /// How a diagram shall look.
@@ -70,7 +70,7 @@ fn note_state(record: &Record, state: &mut BTreeMap<NodeId, State>) {
     let Some(process) = record.process.filter(|_| record.what.is_lived()) else { return };
     let state = state.entry(process).or_insert(QUIET);
     match record.what {
-        What::Crash => *state = State { is_down: true, ..QUIET },
+        What::Crash { .. } => *state = State { is_down: true, ..QUIET },
         What::Restart { .. } | What::Join => *state = QUIET,
         What::Pause => state.is_paused = true,
         What::Resume => state.is_paused = false,
@@ -101,7 +101,8 @@ fn moments(trace: &Trace) -> Vec<Vec<&Record>> {
 fn belongs(record: &Record, moment: &[&Record]) -> bool {
     let input = moment[0];
     let is_caused_here = record.cause.is_some_and(|cause| moment.iter().any(|earlier| earlier.id == cause));
-    let is_effect = record.what.is_effect() && record.process == input.process;
+    let is_effect = (record.what.is_effect() || matches!(record.what, What::Crash { after: Some(_) }))
+        && record.process == input.process;
     let is_network = matches!(record.what, What::Drop(_) | What::Duplicate(_)) && is_caused_here;
     record.time == input.time && ((is_effect && (is_caused_here || record.cause.is_none())) || is_network)
 }
@@ -192,7 +193,7 @@ impl<'a> Pen<'a> {
             What::Drop(m) => format!("{} {right}{} {} {} lost", m.from, self.sign("✗", "x"), m.to, m.label()),
             What::Duplicate(m) => format!("{} {right}{right} {} {} duplicated", m.from, m.to, m.label()),
             What::Timer { timer } => format!("{who} timer {timer}"),
-            What::Crash => format!("{who} crash"),
+            What::Crash { after } => format!("{who} crash{}", inside_step(*after)),
             What::Restart { life, durable: true } => format!("{who} restart, life {life}"),
             What::Restart { life, durable: false } => {
                 format!("{who} restart with nothing saved, life {life}")
@@ -204,6 +205,7 @@ impl<'a> Pen<'a> {
             What::Trust { peer, life } => format!("{who} trusts {peer}{}", of_life(*life)),
             What::Partition { cut } => format!("network cut {cut}"),
             What::Heal { cut } => format!("cut {cut} mended"),
+            What::Clock { deviation } => format!("{who} clock {deviation}"),
             What::Reject { peer, why } => format!("{who} rejects {peer}: {why}"),
             What::Violation { property, detail } => format!("{property} BROKEN: {detail}"),
         };
@@ -241,7 +243,7 @@ impl<'a> Pen<'a> {
     fn paint_text(&self, text: &str, moment: &[&Record]) -> String {
         match moment[0].what {
             What::Violation { .. } => self.paint(text, "1;31"),
-            What::Crash | What::Drop(_) | What::Partition { .. } => self.paint(text, "31"),
+            What::Crash { .. } | What::Drop(_) | What::Partition { .. } => self.paint(text, "31"),
             _ => text.to_owned(),
         }
     }

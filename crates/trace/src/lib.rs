@@ -27,4 +27,4 @@ pub use script::{Block, Carry, Command, Mistake, Script, ScriptError, Setup, Whi
 pub use shiviz::shiviz;
 pub use svg::{Area, Axis, Label, Layout, Role, Stamps, SvgOptions, Theme, layout, svg};
 pub use text::{compact, fields_of, message_text, milliseconds};
-pub use words::describe;
+pub use words::{describe, inside_step};

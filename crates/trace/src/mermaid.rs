@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use conclave_core::{Band, NodeId};
 
 use crate::text::put;
-use crate::words::{band, event_text, named, of_life, of_lock, phase_after};
+use crate::words::{band, event_text, inside_step, named, of_life, of_lock, phase_after};
 use crate::{Record, Trace, What};
 
 /// Up to this many processes everyone gets a lifeline, even those that nothing happens to.
@@ -56,7 +56,7 @@ fn participants(trace: &Trace) -> Vec<NodeId> {
 /// Whether the process of the record holds something after it.
 fn is_active(record: &Record, before: bool) -> bool {
     match (&record.what, phase_after(record)) {
-        (What::Crash | What::Restart { .. }, _) => false,
+        (What::Crash { .. } | What::Restart { .. }, _) => false,
         (_, None) => before,
         (_, Some(phase)) => band(phase) == Band::Holding,
     }
@@ -72,13 +72,14 @@ fn write_record(record: &Record, everyone: &[NodeId], out: &mut String) {
         What::Request { request, lock } => format!("{request}{}", of_lock(*lock)),
         What::Event { event, fence, lock } => format!("{}{}", event_text(event, fence), of_lock(*lock)),
         What::Timer { timer } => format!("timer {timer}"),
-        What::Crash => "crash".to_owned(),
+        What::Crash { after } => format!("crash{}", inside_step(*after)),
         What::Restart { life, .. } => format!("restart, life {life}"),
         What::Join => "joins".to_owned(),
         What::Pause => "pause".to_owned(),
         What::Resume => "resume".to_owned(),
         What::Suspect { peer, life } => format!("suspects {peer}{}", of_life(*life)),
         What::Trust { peer, life } => format!("trusts {peer}{}", of_life(*life)),
+        What::Clock { deviation } => format!("clock {deviation}"),
         What::Reject { peer, why } => format!("rejects {peer}: {why}"),
         What::Duplicate(m) => format!("{} to {} duplicated", m.label(), m.to),
         What::Partition { cut } => format!("cut {cut}"),

@@ -117,7 +117,12 @@ pub enum What {
         timer: String,
     },
     /// The process crashed.
-    Crash,
+    Crash {
+        /// If it crashed inside a step: how many effects of that step (messages, events, values saved) were carried out.
+        /// The cause is the input of the step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<u32>,
+    },
     /// The process is up again.
     Restart {
         /// Which life this is.
@@ -156,6 +161,11 @@ pub enum What {
     Heal {
         /// The cut.
         cut: String,
+    },
+    /// The clock of the process was set, and deviates from the time of the run from now on.
+    Clock {
+        /// By how much, as on the command line: `"+20ms,+50ppm"`.
+        deviation: String,
     },
     /// The process accused a peer of breaking the protocol.
     Reject {
@@ -234,7 +244,7 @@ impl What {
             Self::Drop(_) => "drop",
             Self::Duplicate(_) => "duplicate",
             Self::Timer { .. } => "timer",
-            Self::Crash => "crash",
+            Self::Crash { .. } => "crash",
             Self::Restart { .. } => "restart",
             Self::Join => "join",
             Self::Pause => "pause",
@@ -243,6 +253,7 @@ impl What {
             Self::Trust { .. } => "trust",
             Self::Partition { .. } => "partition",
             Self::Heal { .. } => "heal",
+            Self::Clock { .. } => "clock",
             Self::Reject { .. } => "reject",
             Self::Violation { .. } => "violation",
         }
@@ -269,6 +280,7 @@ impl What {
                 | Self::Duplicate(_)
                 | Self::Partition { .. }
                 | Self::Heal { .. }
+                | Self::Clock { .. }
                 | Self::Violation { .. }
         )
     }

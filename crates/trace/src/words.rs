@@ -20,7 +20,7 @@ pub fn describe(record: &Record) -> String {
         What::Drop(m) => format!("{} from {} to {} is lost", m.label(), m.from, m.to),
         What::Duplicate(m) => format!("{} from {} to {} is duplicated", m.label(), m.from, m.to),
         What::Timer { timer } => format!("{who}'s timer {timer} runs out"),
-        What::Crash => format!("{who} crashes"),
+        What::Crash { after } => format!("{who} crashes{}", inside_step(*after)),
         What::Restart { life, durable: true } => format!("{who} restarts, life {life}"),
         What::Restart { life, durable: false } => format!("{who} restarts with nothing saved, life {life}"),
         What::Join => format!("{who} joins"),
@@ -30,10 +30,21 @@ pub fn describe(record: &Record) -> String {
         What::Trust { peer, life } => format!("{who} trusts {peer}{}", of_life(*life)),
         What::Partition { cut } => format!("the network is cut: {cut}"),
         What::Heal { cut } => format!("the cut is mended: {cut}"),
+        What::Clock { deviation } => format!("{who}'s clock is set: {deviation}"),
         What::Reject { peer, why } => format!("{who} rejects what {peer} sent: {why}"),
         What::Violation { property, detail } => format!("{property} is broken: {detail}"),
     };
     one_line(&line)
+}
+
+/// Where in a step a process crashed; between two steps goes without saying.
+#[must_use]
+pub fn inside_step(after: Option<u32>) -> String {
+    match after {
+        None => String::new(),
+        Some(1) => " inside the step, after 1 effect".to_owned(),
+        Some(after) => format!(" inside the step, after {after} effects"),
+    }
 }
 
 /// An event with the proof that came with it.
@@ -65,7 +76,8 @@ pub(crate) fn band(phase: &str) -> Band {
 /// The phase of its process after a record, if the record tells it. A process that is down has none, and one that has
 /// just come up is yet to say what it does; recorders may still write the last phase of the life before.
 pub(crate) fn phase_after(record: &Record) -> Option<&str> {
-    let is_alive = record.what.is_lived() && !matches!(record.what, What::Crash | What::Restart { .. });
+    let is_alive =
+        record.what.is_lived() && !matches!(record.what, What::Crash { .. } | What::Restart { .. });
     (is_alive && !record.phase.is_empty()).then_some(record.phase.as_str())
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::{Run, comings_and_goings, contended, disasters, random};
 use conclave_core::{Causality, NodeId};
-use conclave_trace::{DiagramOptions, Trace, What, diagram, mermaid, shiviz};
+use conclave_trace::{DiagramOptions, SvgOptions, Trace, What, diagram, mermaid, shiviz, svg};
 use proptest::prelude::*;
 
 /// Which records happened before which: the transitive closure of the order at each process and of the causes.
@@ -114,7 +114,7 @@ fn mermaid_text() {
     let at = run.deliver(back, 2_000);
     run.grant(at, "0.1.1");
     run.release(3_000, 1);
-    run.input(3_500, 2, What::Crash);
+    run.input(3_500, 2, What::Crash { after: None });
     run.network(4_000, What::Partition { cut: "1/2".to_owned() });
     let expected = "sequenceDiagram
     participant p1
@@ -254,7 +254,7 @@ fn a_process_that_crashed_holds_nothing() {
     let mut run = Run::new("alone", 1..=1);
     let at = run.acquire(0, 1);
     run.grant(at, "0.1.1");
-    run.input(1_000, 1, What::Crash);
+    run.input(1_000, 1, What::Crash { after: None });
     run.input(2_000, 1, What::Restart { life: 2, durable: true });
     assert!(run.trace.records.iter().all(|record| record.phase == "holding"));
     let expected = "  time  p1
@@ -268,4 +268,30 @@ fn a_process_that_crashed_holds_nothing() {
         text.ends_with("    deactivate p1\n    Note over p1: crash\n    Note over p1: restart, life 2\n"),
         "{text}"
     );
+}
+
+/// It stands on the line of the step, and every form says how far the step came.
+#[test]
+fn a_crash_inside_a_step_belongs_to_the_step() {
+    let mut run = Run::new("two", 1..=2);
+    let at = run.acquire(0, 1);
+    run.send(at, 2, "Request{1}");
+    run.effect(at, What::Crash { after: Some(1) });
+    run.input(1_000, 2, What::Crash { after: None });
+    run.trace.stamp(true);
+    let expected = "  time  p1 p2
+  0     ✗  ·    p1 acquire   p1 → p2 Request{1}   p1 crash inside the step, after 1 effect
+  1     ✗  ✗    p2 crash
+";
+    assert_eq!(diagram(&run.trace, &DiagramOptions::default()), expected);
+    let text = "p1 crashes inside the step, after 1 effect\n";
+    assert!(shiviz(&run.trace).contains(text), "{}", shiviz(&run.trace));
+    let drawing = svg(&run.trace, &SvgOptions::default());
+    assert!(drawing.contains(">after 1</text>"), "{drawing}");
+    assert!(mermaid(&run.trace).contains("Note over p1: crash inside the step, after 1 effect\n"));
+    let mut lines = Vec::new();
+    run.trace.write_jsonl(&mut lines).unwrap();
+    let lines = String::from_utf8(lines).unwrap();
+    assert_eq!(lines.matches("\"kind\":\"crash\",\"after\":1").count(), 1, "{lines}");
+    assert_eq!(Trace::read_jsonl(&lines).unwrap(), run.trace);
 }

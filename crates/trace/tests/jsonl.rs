@@ -57,7 +57,7 @@ fn what() -> impl Strategy<Value = What> {
         carried().prop_map(What::Drop),
         carried().prop_map(What::Duplicate),
         text().prop_map(|timer| What::Timer { timer }),
-        Just(What::Crash),
+        prop::option::of(0u32..9).prop_map(|after| What::Crash { after }),
         (any::<u32>(), any::<bool>()).prop_map(|(life, durable)| What::Restart { life, durable }),
         Just(What::Join),
         Just(What::Pause),

@@ -108,7 +108,12 @@ fn mistakes_are_named_with_their_line() {
             "line 2: this is written `request P [lock K]`: the process is missing",
         ),
         ("run x -n 2\nrequest 1 lock 1\n---\n", "line 2: lock 1 does not exist; `run` has 1, counted from 0"),
-        ("run x -n 2\ncrash 1 2\n---\n", "line 2: this is written `crash P`: `1 2` does not fit"),
+        ("run x -n 2\ncrash 1 2\n---\n", "line 2: this is written `crash P [after N]`: `1 2` does not fit"),
+        (
+            "run x -n 2\ncrash 1 after -1\n---\n",
+            "line 2: this is written `crash P [after N]`: `-1` is not a number of effects",
+        ),
+        ("run x -n 2\ncrash 3 after 1\n---\n", "line 2: p3 is not one of the processes of the run"),
         ("run x -n 2\ncrash 3\n---\n", "line 2: p3 is not one of the processes of the run"),
         ("run x -n 2\nsuspect 1 7\n---\n", "line 2: p7 is not one of the processes of the run"),
         (
@@ -216,6 +221,7 @@ fn command() -> impl Strategy<Value = Command> {
         Just(Command::Settle),
         (node(), word()).prop_map(|(process, timer)| Command::Timer { process, timer }),
         node().prop_map(Command::Crash),
+        (node(), 0u32..9).prop_map(|(process, after)| Command::CrashInside { process, after }),
         (node(), any::<bool>()).prop_map(|(process, amnesia)| Command::Restart { process, amnesia }),
         (node(), node(), life()).prop_map(|(process, peer, life)| Command::Suspect { process, peer, life }),
         (node(), node(), life()).prop_map(|(process, peer, life)| Command::Trust { process, peer, life }),

@@ -31,7 +31,8 @@ fn simulated_with_a_crash_of_the_porter() {
     for seed in 1..=200 {
         let mut plan = Plan { seed, ..Plan::new(Members::numbered(4)) };
         let at = seed * 997 % 60_000;
-        plan.faults.crashes = vec![Crash { process: NodeId(1), at, restart: None, amnesia: false }];
+        plan.faults.crashes =
+            vec![Crash { process: NodeId(1), at, restart: None, amnesia: false, inside: None }];
         plan.faults.detector = "perfect".parse().unwrap();
         let report =
             simulate::<mutex::Of<Porter>>(&Setup::numbered("porter", 4), &plan, false).unwrap().report;

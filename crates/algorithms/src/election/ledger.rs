@@ -23,6 +23,9 @@ pub struct Ledger<A: Election> {
     others_told: Option<Vec<NodeId>>,
     /// Somebody was asked to start, or began to take part.
     began: bool,
+    /// All who had begun crashed, and perhaps nobody has heard of it: for the others no election has begun unless they
+    /// take part in one or are told of a leader.
+    unheard: bool,
     /// Somebody crashed after that, or came back or retired at any time: then the leaders of the end may be others
     /// than those before, and without terms it is not remembered who was told of whom.
     changed: bool,
@@ -32,6 +35,7 @@ pub struct Ledger<A: Election> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Belief {
     up: bool,
+    participates: bool,
     retired: bool,
     leaders: Vec<NodeId>,
 }
@@ -48,6 +52,7 @@ impl<A: Election> Ledger<A> {
             told: Vec::new(),
             others_told: None,
             began: false,
+            unheard: false,
             changed: false,
         }
     }
@@ -175,7 +180,9 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
 
     #[inline]
     fn handled(&mut self, place: usize, state: &A) {
-        self.began |= state.is_participant();
+        let participates = state.is_participant();
+        self.began |= participates || (self.unheard && !state.leaders().is_empty());
+        self.beliefs[place].participates = participates;
         let belief = &mut self.beliefs[place].leaders;
         if belief != state.leaders() {
             belief.clear();
@@ -198,6 +205,13 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
 
     fn disturb(&mut self) {
         self.change();
+    }
+
+    fn unheard(&mut self) {
+        if !self.living().any(|(belief, _)| belief.participates || !belief.leaders.is_empty()) {
+            self.began = false;
+            self.unheard = true;
+        }
     }
 
     fn quiet(&self, breaches: &mut Vec<Breach>) {

@@ -31,6 +31,8 @@ pub struct Properties<A: Election> {
     violation: Option<Violation>,
     /// What was found at the end.
     found: Vec<Breach>,
+    /// The process that is about to crash does so inside a step.
+    interrupted: bool,
 }
 
 /// How long two living processes believed in different leaders.
@@ -78,6 +80,7 @@ impl<A: Election> Properties<A> {
             ending: None,
             violation: None,
             found: Vec::new(),
+            interrupted: false,
         }
     }
 
@@ -117,6 +120,9 @@ impl<A: Election> Observer<A> for Properties<A> {
         // A message to someone who is down from the beginning is part of the game.
         if self.ledger.is_up(transit.to.index()) {
             self.ledger.disturb();
+            if !self.ledger.is_up(transit.from.index()) {
+                self.ledger.unheard();
+            }
         }
     }
 
@@ -146,9 +152,16 @@ impl<A: Election> Observer<A> for Properties<A> {
         self.ledger.handled(process.index(), state);
     }
 
+    fn interrupt(&mut self, _at: &Moment, _process: Process, _after: u32) {
+        self.interrupted = true;
+    }
+
     fn crash(&mut self, at: &Moment, process: Process) {
         self.quarrel.change(at.time, self.ledger.belief(process.index()), &[]);
         self.ledger.crash(process.index());
+        if core::mem::take(&mut self.interrupted) {
+            self.ledger.unheard();
+        }
     }
 
     fn restart(&mut self, _at: &Moment, process: Process, life: Incarnation, _durable: bool) {

@@ -46,6 +46,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::stamps::{STAMPS, Stamps};
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Tally};
 use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
 
@@ -88,6 +89,8 @@ struct Asked {
 /// Settings of [`CarvalhoRoucairol`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CarvalhoRoucairolConfig {
+    /// What the clocks show at the start.
+    stamps: Stamps,
     mutation: Option<Mutation>,
 }
 
@@ -146,7 +149,7 @@ impl Protocol for CarvalhoRoucairol {
             id: boot.id,
             members: boot.members.clone(),
             config: boot.config.clone(),
-            clock: LamportClock::default(),
+            clock: boot.config.stamps.clock(boot.id),
             state: State::Released,
             permitted: boot.members.iter().filter(|other| *other < boot.id).collect(),
             asked: Vec::new(),
@@ -375,12 +378,15 @@ impl Algorithm for CarvalhoRoucairol {
         topology: Topology::Complete,
         cost: "0 to 2(n-1) per entry",
         faults: "none: one crashed process or lost message blocks all who need its permission",
-        settings: &[],
+        settings: &[STAMPS],
         mutants: Mutation::TABLE,
     };
 
-    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(CarvalhoRoucairolConfig { mutation: Mutation::of(settings) })
+    fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(CarvalhoRoucairolConfig {
+            stamps: Stamps::of(settings, members)?,
+            mutation: Mutation::of(settings),
+        })
     }
 }
 

@@ -35,6 +35,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::queue::RequestQueue;
+use super::stamps::{STAMPS, Stamps};
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{
     About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
@@ -74,6 +75,8 @@ enum State {
 pub struct LamportConfig {
     /// Whether a reply that says nothing new is left out.
     suppresses: bool,
+    /// What the clocks show at the start.
+    stamps: Stamps,
     mutation: Option<Mutation>,
 }
 
@@ -135,7 +138,7 @@ impl Protocol for Lamport {
             id: boot.id,
             members: boot.members.clone(),
             config: boot.config.clone(),
-            clock: LamportClock::default(),
+            clock: boot.config.stamps.clock(boot.id),
             state: State::Idle,
             queue: RequestQueue::default(),
             last: vec![0; n],
@@ -347,19 +350,23 @@ impl Algorithm for Lamport {
         topology: Topology::Complete,
         cost: "3(n-1) per entry",
         faults: "none: one crashed process or lost message blocks everyone",
-        settings: &[Setting {
-            key: "replies",
-            values: Values::OneOf(&["all", "suppressed"]),
-            default: "all",
-            unsafe_values: &[],
-            help: "whether every request is replied to, or only where nothing later has been sent already",
-        }],
+        settings: &[
+            Setting {
+                key: "replies",
+                values: Values::OneOf(&["all", "suppressed"]),
+                default: "all",
+                unsafe_values: &[],
+                help: "whether every request is replied to, or only where nothing later has been sent already",
+            },
+            STAMPS,
+        ],
         mutants: Mutation::TABLE,
     };
 
-    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+    fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
         Ok(LamportConfig {
             suppresses: settings.get("replies") == "suppressed",
+            stamps: Stamps::of(settings, members)?,
             mutation: Mutation::of(settings),
         })
     }

@@ -43,6 +43,7 @@ use serde::{Deserialize, Serialize};
 
 use super::queue::RequestQueue;
 use super::quorum::Quorums;
+use super::stamps::{STAMPS, Stamps};
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
@@ -100,6 +101,8 @@ pub struct MaekawaConfig {
     rule: Rule,
     /// Whether every inquiry for a vote is answered by giving it back, unless we are inside.
     eager: bool,
+    /// What the clocks show at the start.
+    stamps: Stamps,
     mutation: Option<Mutation>,
 }
 
@@ -196,7 +199,7 @@ impl Protocol for Maekawa {
             place: boot.members.position(boot.id).expect("a process is one of the members"),
             members: boot.members.clone(),
             config: boot.config.clone(),
-            clock: LamportClock::default(),
+            clock: boot.config.stamps.clock(boot.id),
             state: State::Idle,
             arbiter: Arbiter::default(),
             epoch: Epoch::FIRST,
@@ -521,6 +524,7 @@ impl Algorithm for Maekawa {
                 unsafe_values: &[],
                 help: "whether a vote is given back when one knows that one has to wait, or whenever it is asked for",
             },
+            STAMPS,
         ],
         mutants: Mutation::TABLE,
     };
@@ -536,6 +540,7 @@ impl Algorithm for Maekawa {
             quorums: rule.quorums(n),
             rule,
             eager: settings.get("variant") == "eager",
+            stamps: Stamps::of(settings, members)?,
             mutation: Mutation::of(settings),
         })
     }

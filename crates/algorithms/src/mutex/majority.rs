@@ -52,6 +52,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::queue::RequestQueue;
+use super::stamps::{STAMPS, Stamps};
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
@@ -108,6 +109,8 @@ pub struct MajorityConfig {
     mode: Mode,
     /// How often a pause becomes twice as long.
     doublings: u32,
+    /// What the clocks show at the start.
+    stamps: Stamps,
     mutation: Option<Mutation>,
 }
 
@@ -205,7 +208,7 @@ impl Protocol for Majority {
             id: boot.id,
             members: boot.members.clone(),
             config: boot.config.clone(),
-            clock: LamportClock::default(),
+            clock: boot.config.stamps.clock(boot.id),
             state: State::Idle,
             voter: Voter::default(),
             epoch: Epoch::FIRST,
@@ -558,11 +561,12 @@ impl Algorithm for Majority {
                 unsafe_values: &[],
                 help: "mode backoff: how often the pause before the next try becomes twice as long",
             },
+            STAMPS,
         ],
         mutants: Mutation::TABLE,
     };
 
-    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+    fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
         Ok(MajorityConfig {
             mode: match settings.get("mode") {
                 "view" => Mode::View,
@@ -571,6 +575,7 @@ impl Algorithm for Majority {
                 _ => Mode::Voting,
             },
             doublings: u32::try_from(settings.number("doublings")).unwrap_or(0),
+            stamps: Stamps::of(settings, members)?,
             mutation: Mutation::of(settings),
         })
     }

@@ -46,6 +46,7 @@ mod ricart_agrawala;
 mod ricart_agrawala_token;
 mod roll;
 mod singhal;
+mod stamps;
 mod suzuki_kasami;
 mod times;
 mod token_ring;

@@ -35,6 +35,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::stamps::{STAMPS, Stamps};
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
 use crate::{
     About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
@@ -74,6 +75,8 @@ pub struct RicartAgrawalaConfig {
     says_queued: bool,
     /// Whether replies carry the clock of their sender.
     tells_clock: bool,
+    /// What the clocks show at the start.
+    stamps: Stamps,
     mutation: Option<Mutation>,
 }
 
@@ -142,7 +145,7 @@ impl Protocol for RicartAgrawala {
             id: boot.id,
             members: boot.members.clone(),
             config: boot.config.clone(),
-            clock: LamportClock::default(),
+            clock: boot.config.stamps.clock(boot.id),
             state: State::Released,
             deferred: Vec::new(),
             epoch: Epoch::FIRST,
@@ -356,14 +359,16 @@ impl Algorithm for RicartAgrawala {
                 unsafe_values: &[],
                 help: "whether replies carry a clock, so that entries follow causality; plain as in the paper",
             },
+            STAMPS,
         ],
         mutants: Mutation::TABLE,
     };
 
-    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
+    fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
         Ok(RicartAgrawalaConfig {
             says_queued: settings.get("answer") == "queued",
             tells_clock: settings.get("replies") == "stamped",
+            stamps: Stamps::of(settings, members)?,
             mutation: Mutation::of(settings),
         })
     }

@@ -40,6 +40,7 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use super::lives::{Down, numbers_before, within_life};
+use super::stamps::{STAMPS, Stamps};
 use super::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Standing, Tally};
 use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
 
@@ -91,6 +92,8 @@ pub struct Token {
 /// Settings of [`RicartAgrawalaToken`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RicartAgrawalaTokenConfig {
+    /// What the clocks show at the start.
+    stamps: Stamps,
     mutation: Option<Mutation>,
 }
 
@@ -167,7 +170,7 @@ impl Protocol for RicartAgrawalaToken {
                 (0, 0) => State::TokenPresent(Token::new(Epoch::FIRST, boot.members)),
                 _ => State::NoToken { wanted: false },
             },
-            clock: LamportClock::default(),
+            clock: boot.config.stamps.clock(boot.id),
             base,
             request,
             passed: 0,
@@ -396,12 +399,15 @@ impl Algorithm for RicartAgrawalaToken {
         topology: Topology::Complete,
         cost: "0 if the token is at hand, else n per entry",
         faults: "crashed processes without the token, if a detector tells; the token, once lost, blocks everyone",
-        settings: &[],
+        settings: &[STAMPS],
         mutants: Mutation::TABLE,
     };
 
-    fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(RicartAgrawalaTokenConfig { mutation: Mutation::of(settings) })
+    fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
+        Ok(RicartAgrawalaTokenConfig {
+            stamps: Stamps::of(settings, members)?,
+            mutation: Mutation::of(settings),
+        })
     }
 }
 

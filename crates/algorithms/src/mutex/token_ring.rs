@@ -648,7 +648,7 @@ impl Algorithm for TokenRing {
         synchrony: Synchrony::Asynchronous,
         topology: Topology::Ring,
         cost: "1 per entry under full load, 1 to n-1 for one alone; without end if idle, unless it parks",
-        faults: "crashed processes without the token, if a detector tells or handoffs are acked",
+        faults: "crashes of those who neither have the token nor are passing it on, if a detector tells or handoffs are acked",
         settings: &[
             Setting {
                 key: "idle",

@@ -728,7 +728,8 @@ impl<A: Mutex> Assembly<A> {
         out: &'a mut impl Effects<Self>,
     ) -> impl Effects<A> + 'a {
         let (epoch, time, armed) = (self.epoch, self.clock.time(), &mut self.armed);
-        Through(move |effect: Effect<A>| match effect {
+        let now = out.now();
+        Through::new(now, move |effect: Effect<A>| match effect {
             // What a part saves would be void in the next epoch.
             Effect::Save(_) => {}
             Effect::Send { to, message } => out.send(to, Msg::Part { epoch, time, message }),

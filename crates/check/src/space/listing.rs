@@ -2,7 +2,7 @@
 
 use conclave_algorithms::Ledger;
 
-use super::{Meta, Tables, Worker, channel};
+use super::{Meta, Tables, Trigger, Worker, channel};
 use crate::action::{Action, Place};
 use crate::model::Model;
 use conclave_algorithms::family::Family;
@@ -63,14 +63,69 @@ impl<F: Family> Worker<F> {
                 }
                 self.list_letters(base, model, meta, peer, place, &mut actions);
             }
-            if budgets.crashes > 0 {
-                actions.push(Action::Crash { place: at });
+            if budgets.crashes > 0 && model.mortal[place] {
+                actions.push(Action::Crash { place: at, loss: 0 });
+                if model.cuts_steps {
+                    let losses = self.bounded(self.losses(base, model, place, &[]), actions.len());
+                    actions.extend((1..losses).map(|loss| Action::Crash { place: at, loss }));
+                }
             }
         }
         if self.can_tick(base, model) {
             actions.push(Action::Tick);
         }
+        if budgets.crashes > 0 && model.cuts_steps {
+            for step in 0..actions.len() {
+                self.list_cuts(base, model, step, &mut actions);
+            }
+        }
         self.actions = actions;
+    }
+
+    /// The ways to crash inside the step that an action makes a process take.
+    fn list_cuts(&mut self, base: &Tables<F>, model: &Model<F>, step: usize, actions: &mut Vec<Action>) {
+        let place = match actions[step] {
+            Action::Ask { place, .. }
+            | Action::Timer { place, .. }
+            | Action::Notice { place, .. }
+            | Action::Suspect { place, .. }
+            | Action::Restart { place } => place,
+            Action::Deliver(at) => at.to,
+            Action::Drop(_)
+            | Action::Duplicate(_)
+            | Action::Crash { .. }
+            | Action::Interrupt { .. }
+            | Action::Tick => return,
+        };
+        if !model.mortal[usize::from(place)] {
+            return;
+        }
+        self.next_left.clone_from(&self.left);
+        self.next_right.clone_from(&self.right);
+        if let Action::Restart { .. } = actions[step] {
+            self.revive(base, model, place);
+        }
+        let Trigger { cause, .. } = self.trigger(base, model, actions[step]);
+        let at = usize::from(place);
+        let record = self.record(base, model, self.next_left[at], place, cause);
+        for cut in 0..self.at_record(record).cuts.len() {
+            let sends = self.at_record(record).cuts[cut].sends;
+            let losses = self.losses(base, model, at, &self.at_record(record).sends[..sends]);
+            let losses = self.bounded(losses, actions.len());
+            let (step, cut) = (step as u16, cut as u8);
+            actions.extend((0..losses).map(|loss| Action::Interrupt { place, step, cut, loss }));
+        }
+    }
+
+    /// As many of the ways to lose messages as are followed: all, unless there are absurdly many.
+    fn bounded(&mut self, losses: usize, listed: usize) -> u16 {
+        const MOST: usize = 4096;
+        const MOST_LISTED: usize = 50_000;
+        if losses <= MOST && listed <= MOST_LISTED {
+            return losses as u16;
+        }
+        self.is_crowded = true;
+        u16::from(listed <= MOST_LISTED)
     }
 
     pub(super) fn list_letters(

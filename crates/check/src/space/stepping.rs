@@ -1,11 +1,13 @@
 //! What comes of a step: for a process, for the world, for what is judged. Each is worked out once and remembered.
 
 use conclave_algorithms::{Breach, Ledger};
-use conclave_core::Input;
+use conclave_core::{Input, Protocol};
 
-use super::{Cause, Change, Changed, Cost, Record, Retag, Tables, Worker, channel, pairs};
+use super::losing::{keep, ways};
+use super::{Cause, Change, Changed, Cost, Record, Retag, Tables, Trigger, Worker, channel, pairs};
+use crate::action::Action;
 use crate::intern::LOCAL;
-use crate::model::{ANNOUNCES, Heard, Letter, Model, Said, Stepped, World, asks, crash};
+use crate::model::{ANNOUNCES, Budgets, Cut, Heard, Letter, Model, Said, Stepped, World, asks, crash};
 use conclave_algorithms::application::App as _;
 use conclave_algorithms::family::Family;
 
@@ -16,9 +18,7 @@ impl<F: Family> Worker<F> {
         base: &Tables<F>,
         model: &Model<F>,
         place: u8,
-        cause: Cause,
-        (from, tag): (u8, u16),
-        cost: Cost,
+        Trigger { cause, from, tag, cost }: Trigger,
     ) -> (u32, bool) {
         let at = usize::from(place);
         let record = self.record(base, model, self.next_left[at], place, cause);
@@ -47,6 +47,34 @@ impl<F: Family> Worker<F> {
             changed.broken = self.count_tokens(base);
         }
         (changed.broken, is_visible)
+    }
+
+    /// What an action that makes a process take a step means to it. A message is taken out of its channel; a process that
+    /// restarts is up, but yet to be started.
+    pub(super) fn trigger(&mut self, base: &Tables<F>, model: &Model<F>, action: Action) -> Trigger {
+        match action {
+            Action::Ask { place, nth } => {
+                let (_, is_cancel) =
+                    base.metas[self.left[usize::from(place)] as usize].asks[usize::from(nth)];
+                Trigger::of(Cause::Ask { nth }, if is_cancel { Cost::Cancel } else { Cost::Nothing })
+            }
+            Action::Timer { nth, .. } => Trigger::of(Cause::Timer { nth }, Cost::Nothing),
+            Action::Notice { place, peer } => {
+                let theirs = &base.metas[self.left[usize::from(peer)] as usize];
+                let heard = base.metas[self.left[usize::from(place)] as usize].heard[usize::from(peer)];
+                let heard =
+                    heard.due(theirs.life, theirs.is_up, model.detector).expect("it is listed as due");
+                Trigger::of(Cause::Notice { peer, heard }, Cost::Nothing)
+            }
+            Action::Suspect { peer, .. } => Trigger::of(Cause::Suspect { peer }, Cost::Suspicion),
+            Action::Deliver(at) => Trigger::message(at.from, self.take(base, model.n(), at)),
+            Action::Restart { .. }
+            | Action::Drop(_)
+            | Action::Duplicate(_)
+            | Action::Crash { .. }
+            | Action::Interrupt { .. }
+            | Action::Tick => Trigger::START,
+        }
     }
 
     /// Takes note of who sends to whom.
@@ -125,7 +153,7 @@ impl<F: Family> Worker<F> {
         };
         let held = before.state.as_ref().and_then(F::token);
         let was_inside = self.cell(base, cell).app.is_inside();
-        let Stepped { cell, sends, events } = model.step(&before, usize::from(place), input.clone());
+        let Stepped { cell, sends, events, cuts } = model.step(&before, usize::from(place), input.clone());
         let multiplies_tokens = F::is_token_based() && {
             let old: Vec<_> = held.into_iter().chain(carried).collect();
             let sent = sends.iter().filter_map(|(_, message)| F::token_in(message));
@@ -138,7 +166,14 @@ impl<F: Family> Worker<F> {
         let sends =
             sends.into_iter().map(|(to, message)| (to as u8, self.message_id(base, message))).collect();
         let cell = self.cell_id(base, cell);
-        Record { cell, sends, input, said: events.into(), is_silent, is_visible, multiplies_tokens }
+        let cuts = cuts.into_iter().map(|Cut { cell, sends, events, effects }| Cut {
+            cell: self.cell_id(base, cell),
+            sends,
+            events,
+            effects,
+        });
+        let cuts = cuts.collect();
+        Record { cell, sends, input, said: events.into(), is_silent, is_visible, multiplies_tokens, cuts }
     }
 
     /// What happens to the world, worked out once.
@@ -149,7 +184,10 @@ impl<F: Family> Worker<F> {
             Some(changed) => *changed,
             None => {
                 let changed = self.work_out_change(base, model, key);
-                let passing = matches!(change, Change::Step { record, .. } if record & LOCAL != 0);
+                let passing = matches!(
+                    change,
+                    Change::Step { record, .. } | Change::Interrupt { record, .. } if record & LOCAL != 0
+                );
                 if key.0 & LOCAL == 0 && changed.world & LOCAL == 0 && !passing {
                     self.changes.insert(key, changed);
                 }
@@ -171,19 +209,24 @@ impl<F: Family> Worker<F> {
         let (mut tag, mut retag) = (0, Retag::Nothing);
         match change {
             Change::Step { place, record, from, tag: heard, cost } => {
-                match cost {
-                    Cost::Nothing => {}
-                    Cost::Cancel => world.budgets.cancels -= 1,
-                    Cost::Suspicion => world.budgets.suspicions -= 1,
-                }
+                cost.spend(&mut world.budgets);
                 (tag, retag) =
-                    self.judge(base, model, &mut world, place, record, (from, heard), &mut breaches);
+                    self.judge(base, model, &mut world, place, (record, None), (from, heard), &mut breaches);
             }
-            Change::Crash { place } => {
-                world.budgets.crashes -= 1;
-                world.ledger.crash(usize::from(place));
-                world.knowledge.forget(usize::from(place));
+            Change::Crash { place, loses } => {
+                fall(&mut world, place, loses, false);
                 retag = Retag::Over(place);
+            }
+            Change::Interrupt { place, record, cut, from, tag: heard, cost, loses } => {
+                cost.spend(&mut world.budgets);
+                let step = (record, Some(cut));
+                (tag, retag) = self.judge(base, model, &mut world, place, step, (from, heard), &mut breaches);
+                // Who is down has no request, so that nothing announces it.
+                tag &= !ANNOUNCES;
+                if retag == Retag::Nothing {
+                    retag = Retag::Over(place);
+                }
+                fall(&mut world, place, loses, true);
             }
             Change::Revival { place, life } => {
                 world.budgets.restarts -= 1;
@@ -202,7 +245,7 @@ impl<F: Family> Worker<F> {
         Changed { world: self.world_id(base, world), tag, retag, broken }
     }
 
-    /// Tells the ledger of a step.
+    /// Tells the ledger of a step, or of what was done of it before the process crashed.
     #[expect(clippy::too_many_arguments, reason = "all of it describes one step")]
     pub(super) fn judge(
         &mut self,
@@ -210,7 +253,7 @@ impl<F: Family> Worker<F> {
         model: &Model<F>,
         world: &mut World<F::Ledger>,
         place: u8,
-        record: u32,
+        (record, cut): (u32, Option<u8>),
         (from, heard): (u8, u16),
         breaches: &mut Vec<Breach>,
     ) -> (u16, Retag) {
@@ -218,6 +261,13 @@ impl<F: Family> Worker<F> {
         let id = model.members.at(at);
         let World { ledger, knowledge, .. } = world;
         let record = self.at_record(record);
+        let (sends, said) = match cut {
+            None => (&record.sends[..], &record.said[..]),
+            Some(cut) => {
+                let Cut { sends, events, .. } = record.cuts[usize::from(cut)];
+                (&record.sends[..sends], &record.said[..events])
+            }
+        };
         if model.order && knowledge.hear(at, usize::from(from), heard) {
             ledger.known(usize::from(from));
         }
@@ -229,13 +279,13 @@ impl<F: Family> Worker<F> {
         }
         let mut is_over = F::gives_up(&record.input);
         if model.order && asks {
-            for (_, message) in &record.sends {
+            for (_, message) in sends {
                 ledger.announce(at, id, self.message(base, *message));
             }
-            knowledge.announcing[at] = record.sends.len() as u8;
+            knowledge.announcing[at] = sends.len() as u8;
         }
         let mut overtaking = 0;
-        for said in &record.said {
+        for said in said {
             match said {
                 Said::Event(event) => {
                     ledger.emit(at, event, breaches);
@@ -254,7 +304,7 @@ impl<F: Family> Worker<F> {
         if let Some(state) = &cell.state {
             ledger.handled(at, state);
         }
-        if model.order && asks && !is_over && record.sends.is_empty() {
+        if model.order && asks && !is_over && sends.is_empty() {
             ledger.known(at);
         }
         let tag = match model.order {
@@ -318,20 +368,109 @@ impl<F: Family> Worker<F> {
         F::too_many(&tokens).map_or(0, |breach| self.note(vec![breach]))
     }
 
-    pub(super) fn crash(&mut self, base: &Tables<F>, model: &Model<F>, place: u8) -> u32 {
-        let (n, at) = (model.n(), usize::from(place));
+    pub(super) fn crash(&mut self, base: &Tables<F>, model: &Model<F>, place: u8, loss: u16) -> u32 {
+        let at = usize::from(place);
         let mut cell = base.cells.get(self.left[at]).clone();
         crash::<F>(&mut cell);
         self.next_left[at] = self.cell_id(base, cell);
-        for from in (0..n).filter(|from| *from != at) {
-            self.next_right[channel(n, from, at)] = 0;
-        }
-        let changed = self.change(base, model, Change::Crash { place });
+        self.close(base, model, at, &[], loss);
+        let changed = self.change(base, model, Change::Crash { place, loses: !self.lost.is_empty() });
         self.retag(base, model, changed.retag);
         changed.broken
     }
 
-    pub(super) fn restart(&mut self, base: &Tables<F>, model: &Model<F>, place: u8) -> u32 {
+    /// A process crashes inside the step that an action makes it take.
+    pub(super) fn interrupt(
+        &mut self,
+        base: &Tables<F>,
+        model: &Model<F>,
+        place: u8,
+        (step, cut): (Action, u8),
+        loss: u16,
+    ) -> u32 {
+        let at = usize::from(place);
+        let broken = match step {
+            Action::Restart { .. } => self.revive(base, model, place),
+            _ => 0,
+        };
+        let Trigger { cause, from, tag, cost } = self.trigger(base, model, step);
+        let record = self.record(base, model, self.next_left[at], place, cause);
+        let Cut { cell, sends, effects, .. } = self.at_record(record).cuts[usize::from(cut)];
+        let sends: Vec<_> = self.at_record(record).sends[..sends].to_vec();
+        self.interrupted = Some(effects);
+        self.next_left[at] = cell;
+        let kept = self.close(base, model, at, &sends, loss);
+        let loses = !self.lost.is_empty();
+        let change = Change::Interrupt { place, record, cut, from, tag, cost, loses };
+        let changed = self.change(base, model, change);
+        self.retag(base, model, changed.retag);
+        let (life, ticks) = (self.meta(base, cell).life, model.ticks.unwrap_or(0));
+        for ((to, message), is_kept) in sends.into_iter().zip(kept) {
+            let is_up = self.meta(base, self.next_left[usize::from(to)]).is_up;
+            self.sent.push((at, usize::from(to), message, !is_up));
+            if is_kept {
+                let letter = Letter::new(message, changed.tag, life, ticks);
+                self.send(base, model, at, usize::from(to), letter);
+            }
+        }
+        if broken == 0 { changed.broken } else { broken }
+    }
+
+    /// In how many ways a process may lose what it has sent, and sends now.
+    pub(super) fn losses(&self, base: &Tables<F>, model: &Model<F>, at: usize, sends: &[(u8, u32)]) -> usize {
+        let ways = (0..model.n()).filter(|to| *to != at).map(|to| {
+            let old = base.channels.get(self.right[channel(model.n(), at, to)]);
+            ways(model.fifo, old, self.sends_to(base, to, sends))
+        });
+        ways.fold(1, usize::saturating_mul)
+    }
+
+    /// How many of these messages are on their way to a process; none if it is down.
+    fn sends_to(&self, base: &Tables<F>, to: usize, sends: &[(u8, u32)]) -> usize {
+        let is_up = base.metas[self.left[to] as usize].is_up;
+        if is_up { sends.iter().filter(|(other, _)| usize::from(*other) == to).count() } else { 0 }
+    }
+
+    /// The channels of a process that crashes: what is on its way to it is gone, and some of what it has sent, and sends
+    /// now, is lost. Says of the latter which are left.
+    fn close(
+        &mut self,
+        base: &Tables<F>,
+        model: &Model<F>,
+        at: usize,
+        sends: &[(u8, u32)],
+        loss: u16,
+    ) -> Vec<bool> {
+        let n = model.n();
+        let mut left = vec![false; sends.len()];
+        let mut loss = usize::from(loss);
+        for to in (0..n).filter(|to| *to != at) {
+            self.next_right[channel(n, to, at)] = 0;
+            let old = base.channels.get(self.right[channel(n, at, to)]);
+            let new = self.sends_to(base, to, sends);
+            let ways = ways(model.fifo, old, new);
+            let way = loss % ways;
+            loss /= ways;
+            let kept = keep(model.fifo, old, new, way);
+            if way > 0 {
+                let mut rest = kept.old.iter().peekable();
+                let lost = old.iter().filter(|letter| rest.next_if_eq(letter).is_none());
+                self.lost.extend(lost.map(|letter| (at, to, letter.message())));
+                self.letters.clone_from(&kept.old);
+                let content = if self.letters.is_empty() { 0 } else { self.channel_id(base) };
+                self.next_right[channel(n, at, to)] = content;
+            }
+            let own = (0..sends.len()).filter(|nth| new > 0 && usize::from(sends[*nth].0) == to);
+            for (nth, is_kept) in own.zip(kept.new) {
+                left[nth] = is_kept;
+                self.lost.extend((!is_kept).then_some((at, to, sends[nth].1)));
+            }
+        }
+        left
+    }
+
+    /// A process is up again, and yet to be started.
+    pub(super) fn revive(&mut self, base: &Tables<F>, model: &Model<F>, place: u8) -> u32 {
         let at = usize::from(place);
         let old = base.cells.get(self.left[at]);
         let saved = old.durable.clone().filter(|_| !model.budgets.amnesia);
@@ -343,9 +482,13 @@ impl<F: Family> Worker<F> {
             .collect();
         cell.heard[at].life = life;
         self.next_left[at] = self.cell_id(base, cell);
-        let revived = self.change(base, model, Change::Revival { place, life });
-        let (broken, _) = self.step(base, model, place, Cause::Start, (0, 0), Cost::Nothing);
-        if revived.broken == 0 { broken } else { revived.broken }
+        self.change(base, model, Change::Revival { place, life }).broken
+    }
+
+    pub(super) fn restart(&mut self, base: &Tables<F>, model: &Model<F>, place: u8) -> u32 {
+        let revived = self.revive(base, model, place);
+        let (broken, _) = self.step(base, model, place, Trigger::START);
+        if revived == 0 { broken } else { revived }
     }
 
     /// Time passes for everyone.
@@ -378,5 +521,28 @@ impl<F: Family> Worker<F> {
                 self.next_right[place] = self.channel_id(base);
             }
         }
+    }
+}
+
+impl Cost {
+    fn spend(self, budgets: &mut Budgets) {
+        match self {
+            Self::Nothing => {}
+            Self::Cancel => budgets.cancels -= 1,
+            Self::Suspicion => budgets.suspicions -= 1,
+        }
+    }
+}
+
+/// The world after a crash.
+fn fall<P: Protocol, L: Ledger<P>>(world: &mut World<L>, place: u8, loses: bool, is_inside: bool) {
+    world.budgets.crashes -= 1;
+    world.ledger.crash(usize::from(place));
+    world.knowledge.forget(usize::from(place));
+    if loses {
+        world.ledger.disturb();
+    }
+    if loses || is_inside {
+        world.ledger.unheard();
     }
 }

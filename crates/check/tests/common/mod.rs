@@ -34,6 +34,8 @@ pub struct System<F: Applied> {
     pub ticks: Option<u16>,
     pub entries: AskBudget,
     pub budgets: Budgets,
+    /// Whether crashes fall inside steps, too.
+    pub cuts_steps: bool,
     /// Whether numbers that only grow are moved down.
     pub lowers: bool,
 }
@@ -182,14 +184,28 @@ impl<A: Election> Applied for Electing<A> {
 pub enum Action {
     Ask(usize),
     Expire(usize, usize),
-    Notice { at: usize, about: usize },
-    Suspect { at: usize, about: usize },
+    Notice {
+        at: usize,
+        about: usize,
+    },
+    Suspect {
+        at: usize,
+        about: usize,
+    },
     Deliver(Place),
     Drop(Place),
     Duplicate(Place),
     Crash(usize),
     Restart(usize),
     Tick,
+    /// The process of the nth of the others crashes in that step, after so many effects, and loses what it had sent in
+    /// this way. Without a step it crashes and loses.
+    CrashInside {
+        at: usize,
+        step: Option<usize>,
+        after: usize,
+        loss: usize,
+    },
 }
 
 /// Where a message is: between whom, and how many are before it.
@@ -273,18 +289,35 @@ impl<F: Applied> System<F> {
 
     /// A process handles an input, and the world does what it wants done.
     fn handle(&self, state: &mut StateOf<F>, at: usize, input: Input<F::Protocol>) {
+        self.handle_some(state, at, input, usize::MAX);
+    }
+
+    /// The same, with only so many of its effects carried out, timers aside. Says how many there were.
+    fn handle_some(
+        &self,
+        state: &mut StateOf<F>,
+        at: usize,
+        input: Input<F::Protocol>,
+        most: usize,
+    ) -> usize {
         let mut effects: Vec<Effect<F::Protocol>> = Vec::new();
         let mut breaches = Vec::new();
         Arc::make_mut(&mut state.ledger).input(at, &input);
         let process = state.process(at).state.as_mut().expect("who is down handles nothing");
         process.handle(input, &mut effects);
+        let is_timer = |effect: &Effect<_>| matches!(effect, Effect::Arm { .. } | Effect::Disarm(_));
+        let mut count = 0;
         for effect in effects {
-            self.carry_out(state, at, effect, &mut breaches);
+            count += usize::from(!is_timer(&effect));
+            if count <= most {
+                self.carry_out(state, at, effect, &mut breaches);
+            }
         }
         let process = state.processes[at].state.as_ref().expect("it is still up");
         Arc::make_mut(&mut state.ledger).handled(at, process);
         let promised = breaches.iter().find(|breach| breach.promised).map(|breach| breach.property);
         state.broken = promised.or_else(|| self.has_two_tokens(state).then_some("TOK"));
+        count
     }
 
     fn carry_out(
@@ -397,6 +430,12 @@ impl<F: Applied> System<F> {
         }
     }
 
+    /// What may happen, but for crashes inside steps.
+    fn list(&self, state: &StateOf<F>, actions: &mut Vec<Action>) {
+        (0..self.n()).for_each(|at| self.list_own(state, at, actions));
+        actions.extend(self.may_tick(state).then_some(Action::Tick));
+    }
+
     /// Time passes if somebody waits for it and nothing is overdue.
     fn may_tick(&self, state: &StateOf<F>) -> bool {
         let timers = state.processes.iter().flat_map(|process| process.timers.values());
@@ -429,7 +468,65 @@ impl<F: Applied> System<F> {
         }
     }
 
-    fn restart(&self, state: &mut StateOf<F>, at: usize) {
+    /// All ways to lose what a process has sent: of each channel a suffix, or anything where there is no order.
+    fn losses(&self, state: &StateOf<F>, at: usize) -> usize {
+        (0..self.n()).map(|to| self.ways(state.channels[self.channel(at, to)].len())).product()
+    }
+
+    fn ways(&self, len: usize) -> usize {
+        if self.fifo { len + 1 } else { 1 << len }
+    }
+
+    fn lose(&self, state: &mut StateOf<F>, at: usize, mut loss: usize) -> bool {
+        let mut loses = false;
+        for to in 0..self.n() {
+            let channel = Arc::make_mut(&mut state.channels[self.channel(at, to)]);
+            let ways = self.ways(channel.len());
+            let way = loss % ways;
+            loss /= ways;
+            loses |= way > 0;
+            if self.fifo {
+                channel.truncate(channel.len() - way);
+            } else {
+                let mut nth = 0;
+                channel.retain(|_| {
+                    nth += 1;
+                    way >> (nth - 1) & 1 == 0
+                });
+            }
+        }
+        loses
+    }
+
+    /// Everything that a crash can do: it may fall after any number of effects of any step, and lose what was sent.
+    fn list_crashes(&self, state: &StateOf<F>, actions: &mut Vec<Action>) {
+        let steps = actions.clone();
+        for (step, action) in steps.into_iter().enumerate() {
+            let at = match action {
+                Action::Ask(at) | Action::Expire(at, _) | Action::Restart(at) => at,
+                Action::Notice { at, .. } | Action::Suspect { at, .. } => at,
+                Action::Deliver(place) => place.to,
+                Action::Crash(at) => {
+                    let losses = 1..self.losses(state, at);
+                    let inside = |loss| Action::CrashInside { at, step: None, after: 0, loss };
+                    actions.extend(losses.map(inside));
+                    continue;
+                }
+                Action::Drop(_) | Action::Duplicate(_) | Action::Tick | Action::CrashInside { .. } => {
+                    continue;
+                }
+            };
+            let effects = self.follow(&mut state.clone(), action, usize::MAX);
+            for after in 0..effects {
+                let mut cut = state.clone();
+                self.follow(&mut cut, action, after);
+                let inside = |loss| Action::CrashInside { at, step: Some(step), after, loss };
+                actions.extend((0..self.losses(&cut, at)).map(inside));
+            }
+        }
+    }
+
+    fn restart(&self, state: &mut StateOf<F>, at: usize, most: usize) -> usize {
         state.budgets.restarts -= 1;
         let process = state.process(at);
         process.life = process.life.next();
@@ -442,44 +539,47 @@ impl<F: Applied> System<F> {
         let lives = state.processes.iter().map(|peer| Heard { life: peer.life, is_down: false });
         let heard = lives.collect();
         state.process(at).heard = heard;
-        self.handle(state, at, Input::Start);
+        self.handle_some(state, at, Input::Start, most)
     }
 
-    fn follow(&self, state: &mut StateOf<F>, action: Action) {
+    /// An action, with only so many effects of the step that it brings about. Says how many effects there were.
+    fn follow(&self, state: &mut StateOf<F>, action: Action, most: usize) -> usize {
         match action {
             Action::Ask(at) => {
                 let app = &mut state.process(at).app;
                 let request = F::wish(app).expect("only who wants something asks");
                 F::ask(app, &request);
                 state.budgets.cancels -= u8::from(F::is_cancel(&request));
-                self.handle(state, at, Input::Request(request));
+                self.handle_some(state, at, Input::Request(request), most)
             }
             Action::Expire(at, nth) => {
                 let timers = &mut state.process(at).timers;
                 let timer = timers.keys().nth(nth).expect("only what is armed runs out").clone();
                 timers.remove(&timer);
-                self.handle(state, at, Input::Expire(timer));
+                self.handle_some(state, at, Input::Expire(timer), most)
             }
             Action::Notice { at, about } => {
                 let (said, input) = self.news(state, at, about).expect("only news are told");
                 state.process(at).heard[about] = said;
-                self.handle(state, at, input);
+                self.handle_some(state, at, input, most)
             }
             Action::Suspect { at, about } => {
                 state.budgets.suspicions -= 1;
                 let heard = &mut state.process(at).heard[about];
                 heard.is_down = true;
                 let (peer, life) = (self.members.at(about), heard.life);
-                self.handle(state, at, Input::PeerDown { peer, life });
+                self.handle_some(state, at, Input::PeerDown { peer, life }, most)
             }
             Action::Deliver(place) => {
                 let message = self.take(state, place).message;
-                self.handle(state, place.to, Input::Receive { from: self.members.at(place.from), message });
+                let from = self.members.at(place.from);
+                self.handle_some(state, place.to, Input::Receive { from, message }, most)
             }
             Action::Drop(place) => {
                 state.budgets.drops -= 1;
                 self.take(state, place);
                 Arc::make_mut(&mut state.ledger).disturb();
+                0
             }
             Action::Duplicate(place) => {
                 state.budgets.duplicates -= 1;
@@ -487,10 +587,32 @@ impl<F: Applied> System<F> {
                 let copy = channel[place.nth].clone();
                 channel.insert(place.nth, copy);
                 Arc::make_mut(&mut state.ledger).disturb();
+                0
             }
-            Action::Crash(at) => self.crash(state, at),
-            Action::Restart(at) => self.restart(state, at),
-            Action::Tick => Self::tick(state),
+            Action::Crash(at) => {
+                self.crash(state, at);
+                0
+            }
+            Action::Restart(at) => self.restart(state, at, most),
+            Action::Tick => {
+                Self::tick(state);
+                0
+            }
+            Action::CrashInside { at, step, after, loss } => {
+                if let Some(step) = step {
+                    let mut actions = Vec::new();
+                    self.list(state, &mut actions);
+                    self.follow(state, actions[step], after);
+                }
+                let loses = self.lose(state, at, loss);
+                self.crash(state, at);
+                let ledger = Arc::make_mut(&mut state.ledger);
+                if loses {
+                    ledger.disturb();
+                }
+                ledger.unheard();
+                0
+            }
         }
     }
 
@@ -549,13 +671,15 @@ impl<F: Applied> Model for System<F> {
         if state.broken.is_some() {
             return;
         }
-        (0..self.n()).for_each(|at| self.list_own(state, at, actions));
-        actions.extend(self.may_tick(state).then_some(Action::Tick));
+        self.list(state, actions);
+        if self.cuts_steps && state.budgets.crashes > 0 {
+            self.list_crashes(state, actions);
+        }
     }
 
     fn next_state(&self, state: &StateOf<F>, action: Action) -> Option<StateOf<F>> {
         let mut next = state.clone();
-        self.follow(&mut next, action);
+        self.follow(&mut next, action, usize::MAX);
         if self.lowers {
             self.lower(&mut next);
         }

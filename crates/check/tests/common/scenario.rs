@@ -19,6 +19,8 @@ pub struct Scenario {
     pub setup: Setup,
     pub entries: AskBudget,
     pub budgets: Budgets,
+    /// Whether crashes fall inside steps, too.
+    pub cuts_steps: bool,
     /// Ticks that a message takes at most where time counts; nothing if time never counts.
     pub ticks: Option<u16>,
     /// How far the search goes, if not to the end.
@@ -31,7 +33,7 @@ const MOST_MEMORY: usize = 1 << 30;
 /// In the words of the command line.
 impl core::fmt::Display for Scenario {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { setup, entries, budgets, ticks, depth } = self;
+        let Self { setup, entries, budgets, cuts_steps, ticks, depth } = self;
         write!(f, "{} -n {} {entries:?}", setup.algorithm, setup.nodes.len())?;
         if let Some(mutant) = &setup.mutant {
             write!(f, " --mutant {mutant}")?;
@@ -47,6 +49,9 @@ impl core::fmt::Display for Scenario {
         }
         if *budgets != Budgets::default() {
             write!(f, " {budgets:?}")?;
+        }
+        if *cuts_steps {
+            write!(f, " inside steps, too")?;
         }
         depth.map_or(Ok(()), |depth| write!(f, " --depth {depth}"))
     }
@@ -69,6 +74,7 @@ impl Scenario {
             setup: Setup::numbered(algorithm, n),
             entries: AskBudget::Times(1),
             budgets: Budgets::default(),
+            cuts_steps: false,
             ticks: Some(1),
             depth: None,
         }
@@ -86,6 +92,11 @@ impl Scenario {
             self.setup.settings.insert("recovery".into(), "on".into());
         }
         Self { budgets, ..self }
+    }
+
+    /// Crashes fall inside steps, too.
+    pub fn inside_steps(self) -> Self {
+        Self { cuts_steps: true, ..self }
     }
 
     pub fn mutant(mut self, name: &str) -> Self {
@@ -117,6 +128,7 @@ impl Scenario {
         let options = Options {
             entries: self.entries,
             budgets: self.budgets,
+            atomic_steps: !self.cuts_steps,
             untimed: self.ticks.is_none(),
             ticks: self.ticks.filter(|ticks| *ticks != 1),
             liveness: false,
@@ -201,7 +213,7 @@ impl<U: Use> Builder<'_, U> {
         ledger: F::Ledger,
         lowers: bool,
     ) -> U::Output {
-        let Scenario { entries, budgets, ticks, .. } = *self.scenario;
+        let Scenario { entries, budgets, cuts_steps, ticks, .. } = *self.scenario;
         let order = self.scenario.setup.channels.as_deref().unwrap_or(about.channels.name());
         let relies_on_time = about.synchrony == Synchrony::Synchronous;
         self.then.with(System::<F> {
@@ -212,6 +224,7 @@ impl<U: Use> Builder<'_, U> {
             ticks: ticks.filter(|_| relies_on_time),
             entries,
             budgets,
+            cuts_steps,
             lowers,
         })
     }

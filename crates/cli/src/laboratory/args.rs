@@ -12,6 +12,7 @@ use conclave_algorithms::Channels;
 use conclave_algorithms::demand::{PlannedAsk, Who};
 use conclave_algorithms::mutex::Load;
 use conclave_core::{Members, NodeId};
+use conclave_sim::clocks::ClockSetting;
 use conclave_sim::faults::{Change, Crash, Detector, Partition, Pause};
 use conclave_sim::rng::Chance;
 use conclave_sim::span::{Span, parse_time};
@@ -84,6 +85,10 @@ pub struct SimArgs {
     /// A setting of the algorithm; `conclave list ALGO` shows them.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting, help_heading = GROUP)]
     pub set: Vec<(String, String)>,
+    /// What the logical clock of a process shows at the start, e.g. '4=1020' (repeatable): its first request is stamped
+    /// 1021. The same as --set stamps=4:1020.
+    #[arg(long, value_name = "P=N", value_parser = parse_stamp, allow_hyphen_values = true, help_heading = GROUP)]
+    pub stamp: Vec<(NodeId, u64)>,
     /// Run a broken twin instead; `conclave list --mutants` shows them.
     #[arg(long, value_name = "NAME", help_heading = GROUP)]
     pub mutant: Option<String>,
@@ -145,14 +150,24 @@ pub struct SimArgs {
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true, help_heading = NETWORK)]
     pub t_trans: Option<u64>,
 
+    /// How long a process takes to handle a message, before what it sends in answer leaves: 5, 1..10 or exp:5.
+    #[arg(long, value_name = "SPAN", default_value = "0", allow_hyphen_values = true, help_heading = NETWORK)]
+    pub t_process: Span,
+    /// Set the clock of a process wrong, and perhaps let it drift, e.g. '3=+20ms,50ppm'; from a moment on with
+    /// '3@40=...' (repeatable).
+    #[arg(long, value_name = "P[@T]=OFFSET[,DRIFT]", allow_hyphen_values = true, help_heading = NETWORK)]
+    pub clock: Vec<ClockSetting>,
+
     /// How likely a message is lost: 0.05 or 5%.
     #[arg(long, value_name = "P", allow_hyphen_values = true, help_heading = FAULTS)]
     pub loss: Option<Chance>,
     /// How likely a message is carried twice: 0.05 or 5%.
     #[arg(long, value_name = "P", allow_hyphen_values = true, help_heading = FAULTS)]
     pub duplicate: Option<Chance>,
-    /// A process crashes, and perhaps restarts (repeatable).
-    #[arg(long, value_name = "NODE@T[..T][:amnesia]", allow_hyphen_values = true, help_heading = FAULTS)]
+    /// A process crashes, and perhaps restarts (repeatable). With :after=K it crashes inside its first step from T on
+    /// that sends more than K messages, after K of them; with :inside anywhere in a step, by chance, and it may lose what
+    /// it had sent last to each peer.
+    #[arg(long, value_name = "NODE@T[..T][:after=K|:inside][:amnesia]", allow_hyphen_values = true, help_heading = FAULTS)]
     pub crash: Vec<Crash>,
     /// A process does nothing for a while (repeatable).
     #[arg(long, value_name = "NODE@T..T", allow_hyphen_values = true, help_heading = FAULTS)]
@@ -448,6 +463,13 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => Ok((key.into(), value.into())),
         _ => Err(format!("'{text}' is not a setting; write KEY=VALUE")),
     }
+}
+
+/// `4=1020`.
+fn parse_stamp(text: &str) -> Result<(NodeId, u64), String> {
+    let wrong = || format!("'{text}' does not set a logical clock; write PROCESS=TIME, e.g. 4=1020");
+    let (process, time) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((process.parse().map_err(|_| wrong())?, time.parse().map_err(|_| wrong())?))
 }
 
 /// `1>2=50`.

@@ -16,7 +16,7 @@ use super::args::{CheckArgs, Ids, RecordedMoment, members};
 use super::files;
 use super::no_such_algorithm;
 use super::output::{self, Progress, Searched, grouped, notice, size};
-use super::sim::{check_settings, drawn, not_a_member};
+use super::sim::{drawn, not_a_member, settings};
 use crate::failure::{Failure, Verdict, nearest};
 
 /// Searches all runs of an algorithm.
@@ -25,13 +25,16 @@ pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
     let about = about(args.algo.as_deref(), led.as_ref())?;
     let name = led.as_ref().map_or(args.mutant.as_deref(), |led| led.setup.mutant.as_deref());
     let mutant = name.map(|name| find_mutant(about, name)).transpose()?;
-    check_settings(&args.set)?;
     check_family(about, args)?;
     let setup = match &led {
         Some(led) => led.setup.clone(),
         None => setup(about, args, mutant)?,
     };
-    check_starters(args.start.as_ref(), &Members::listed(setup.nodes.clone()))?;
+    let members = Members::listed(setup.nodes.clone());
+    check_named("--start", args.start.as_ref(), &members)?;
+    check_named("--crash-only", args.crash_only.as_ref(), &members)?;
+    let clocks = Ids(args.clock.iter().map(|(process, _)| *process).collect());
+    check_named("--clock", Some(&clocks), &members)?;
     let lead = led.map_or_else(Vec::new, |led| led.commands);
     let attempts = attempts(args, mutant, &lead)?;
     args.output.check_with(args.script.as_deref())?;
@@ -60,7 +63,7 @@ fn setup(about: &About, args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Set
     Ok(Setup {
         algorithm: about.name.into(),
         nodes: members.iter().collect(),
-        settings: args.set.iter().cloned().collect(),
+        settings: settings(&args.set, &args.stamp)?,
         mutant: args.mutant.clone(),
         channels: args.channels.map(|channels| Channels::from(channels).name().into()),
         locks: 1,
@@ -104,7 +107,9 @@ fn is_foreign(what: &What) -> bool {
             | What::Resume
             | What::Partition { .. }
             | What::Heal { .. }
+            | What::Clock { .. }
             | What::Violation { .. }
+            | What::Crash { after: Some(_) }
     )
 }
 
@@ -149,10 +154,11 @@ fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
     Err(Failure::new(why))
 }
 
-fn check_starters(starters: Option<&Ids>, members: &Members) -> Result<(), Failure> {
-    let ids = starters.map_or(&[][..], |Ids(ids)| ids);
+/// Refuses an option that names somebody who does not take part.
+fn check_named(option: &str, named: Option<&Ids>, members: &Members) -> Result<(), Failure> {
+    let ids = named.map_or(&[][..], |Ids(ids)| ids);
     match ids.iter().find(|id| !members.contains(**id)) {
-        Some(stranger) => Err(not_a_member(*stranger, &format!("--start {}", stranger.0), members)),
+        Some(stranger) => Err(not_a_member(*stranger, &format!("{option} {}", stranger.0), members)),
         None => Ok(()),
     }
 }
@@ -178,6 +184,9 @@ fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Option
         entries: args.entries.unwrap_or(usual.entries),
         starters: args.start.as_ref().map(|Ids(ids)| ids.clone()),
         budgets: budgets(args, usual.budgets)?,
+        mortals: args.crash_only.as_ref().map(|Ids(ids)| ids.clone()),
+        atomic_steps: args.atomic_steps || usual.atomic_steps,
+        clocks: args.clock.clone(),
         detector: !args.no_detector,
         order,
         liveness: !safety,
@@ -215,6 +224,10 @@ fn budgets(args: &CheckArgs, usual: Budgets) -> Result<Budgets, Failure> {
         "--amnesia is about who restarts: it needs --restarts"
     } else if !may_crash && args.no_detector {
         "--no-detector is about who crashes: it needs --crashes"
+    } else if !may_crash && args.crash_only.is_some() {
+        "--crash-only is about who crashes: it needs --crashes"
+    } else if !may_crash && args.atomic_steps {
+        "--atomic-steps is about who crashes: it needs --crashes"
     } else {
         return Ok(budgets);
     };

@@ -24,7 +24,7 @@ use super::args::{self, ClusterArgs, ClusterCommand, Groups, OutputArgs, StartAr
 use super::no_such_algorithm;
 use super::output;
 use super::replay;
-use super::sim::check_settings;
+use super::sim::settings;
 use crate::failure::{Failure, Verdict};
 
 impl From<ClusterError> for Failure {
@@ -104,8 +104,7 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
     if members.len() > 64 {
         return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
     }
-    check_settings(&args.set)?;
-    let settings = args.set.iter().cloned().collect();
+    let settings = settings(&args.set, &[])?;
     // Before anything of an earlier cluster is removed.
     process::check(&args.algo, &settings, &members).map_err(Failure::new)?;
     let is_named = name.is_some();

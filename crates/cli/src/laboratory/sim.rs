@@ -49,11 +49,10 @@ pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
     let plan = plan(about, args, &members)?;
     check_size(about, &plan)?;
     check_delays(about, &plan)?;
-    check_settings(&args.set)?;
     let setup = Setup {
         algorithm: about.name.into(),
         nodes: members.iter().collect(),
-        settings: args.set.iter().cloned().collect(),
+        settings: settings(&args.set, &args.stamp)?,
         mutant: args.mutant.clone(),
         channels: args.channels.map(|channels| Channels::from(channels).name().into()),
         locks: args.locks,
@@ -80,15 +79,21 @@ fn check_family(about: &About, given: &Given) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a setting that is set twice.
-pub fn check_settings(set: &[(String, String)]) -> Result<(), Failure> {
-    let mut seen = BTreeMap::new();
-    for (key, value) in set {
-        if let Some(other) = seen.insert(key, value) {
+/// All settings, those of the logical clocks among them. Refuses one that is set twice.
+pub fn settings(
+    set: &[(String, String)],
+    stamps: &[(NodeId, u64)],
+) -> Result<BTreeMap<String, String>, Failure> {
+    let stamps: Vec<_> = stamps.iter().map(|(process, time)| format!("{}:{time}", process.0)).collect();
+    let stamps = (!stamps.is_empty()).then(|| ("stamps".to_owned(), stamps.join(",")));
+    let mut settings = BTreeMap::new();
+    for (key, value) in set.iter().cloned().chain(stamps) {
+        if let Some(other) = settings.get(&key) {
             return Err(Failure::new(format!("--set: {key} is set twice, to {other} and to {value}")));
         }
+        settings.insert(key, value);
     }
-    Ok(())
+    Ok(settings)
 }
 
 fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failure> {
@@ -139,6 +144,9 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
         }
         asks.push(ask.clone());
     }
+    for setting in &args.clock {
+        place(setting.process, format!("--clock {setting}"))?;
+    }
     Ok(Plan {
         asks,
         seed: args.seed,
@@ -151,6 +159,8 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
         links,
         channels: args.channels.map(Into::into),
         t_trans: args.t_trans,
+        t_process: args.t_process,
+        clocks: args.clock.clone(),
         faults,
         patience: args.patience,
         max_events: args.max_events.unwrap_or(usual.max_events),
@@ -293,9 +303,13 @@ impl Job<'_> {
         // Milliseconds go without saying in an option, but not in a sentence.
         let unit = if delay.ends_with('s') { "" } else { " ms" };
         facts.push(format!("delay {delay}{unit}"));
+        if plan.t_process != Span::Constant(0) {
+            facts.push(format!("handling {}", plan.t_process));
+        }
+        facts.extend(plan.clocks.iter().map(|setting| format!("clock {setting}")));
         facts.push(format!("channels {channels}"));
         facts.extend(seed.map(|seed| format!("seed {seed}")));
-        facts.extend(self.args.set.iter().map(|(key, value)| format!("{key}={value}")));
+        facts.extend(self.setup.settings.iter().map(|(key, value)| format!("{key}={value}")));
         facts.extend(self.args.mutant.as_ref().map(|mutant| format!("mutant {mutant}")));
         let line = output::indented("", &format!("{} · {}", about.title, facts.join(" · ")));
         line.replacen(about.title, &about.title.bold().to_string(), 1)

@@ -103,7 +103,7 @@ fn a_mutant_brings_what_it_takes_to_see_it() {
     for (typed, property, failures) in [
         ("central --mutant lifo", "ME5-FCFS", "nothing fails"),
         ("token-ring --mutant re-enter", "ME4", "nothing fails"),
-        ("suzuki-kasami --mutant regenerate-unasked", "ME1", "1 crash"),
+        ("suzuki-kasami --mutant regenerate-unasked", "ME1", "1 crash, between steps only"),
     ] {
         let report = line(&format!("check {typed} --json")).ends(1).json();
         assert_eq!(report["counterexample"]["property"], property, "{typed}");
@@ -221,6 +221,9 @@ fn every_wrong_option_is_answered_by_one_sentence() {
         ("--restarts 1", "--restarts needs --crashes"),
         ("--crashes 1 --amnesia", "it needs --restarts"),
         ("--no-detector", "it needs --crashes"),
+        ("--atomic-steps", "it needs --crashes"),
+        ("--crash-only 2", "it needs --crashes"),
+        ("--crashes 1 --crash-only 9", "process 9 in '--crash-only 9' is not one of the processes"),
         ("--channels lifo", "it is one of: fifo, any"),
         ("--untimed", "--untimed is for algorithms that rely on time"),
         ("--order --safety", "--order cannot be judged when steps are left out"),

@@ -3,7 +3,7 @@
 use core::fmt::{Display, Formatter};
 use core::str::FromStr;
 
-use conclave_core::{Incarnation, NodeId};
+use conclave_core::{Deviation, Incarnation, NodeId, parse_time, show_time};
 
 use super::{Mistake, Setup};
 
@@ -47,6 +47,13 @@ pub enum Command {
     },
     /// A process crashes.
     Crash(NodeId),
+    /// A process crashes inside its next step.
+    CrashInside {
+        /// Which.
+        process: NodeId,
+        /// After how many effects of that step: messages, events, values saved. At its end, if it has no more.
+        after: u32,
+    },
     /// A process comes up again.
     Restart {
         /// Which.
@@ -73,6 +80,15 @@ pub enum Command {
         peer: NodeId,
         /// Which of its lives; the present one if none is named.
         life: Option<Incarnation>,
+    },
+    /// Time passes, in microseconds: the clocks go on. Timers run out only when they are told to.
+    Wait(u64),
+    /// The clock of a process is set.
+    Clock {
+        /// Whose.
+        process: NodeId,
+        /// How far from the time of the script it is from now on.
+        deviation: Deviation,
     },
     /// The state of a process is printed.
     Show(NodeId),
@@ -114,7 +130,7 @@ const CARRIES: [(&str, Carry); 3] =
     [("deliver", Carry::Deliver), ("drop", Carry::Drop), ("duplicate", Carry::Duplicate)];
 
 /// How each command is written; its first word is its name.
-const USAGES: [&str; 20] = [
+const USAGES: [&str; 22] = [
     "run ALGORITHM -n N [--ids 3,17,4] [--set KEY=VALUE] [--channels fifo|any] [--mutant NAME] [--locks K]",
     "request P [lock K]",
     "release P [lock K]",
@@ -129,11 +145,13 @@ const USAGES: [&str; 20] = [
     "loop",
     "again",
     "timer P NAME",
-    "crash P",
+    "crash P [after N]",
     "restart P [amnesia]",
     "join P",
     "suspect P PEER [life N]",
     "trust P PEER [life N]",
+    "wait TIME",
+    "clock P +20ms[,50ppm]",
     "show P",
 ];
 
@@ -173,6 +191,10 @@ fn parse(name: &str, words: &[&str]) -> Result<Command, String> {
             Ok(Command::Timer { process: parse_process(process)?, timer: (*timer).to_owned() })
         }
         ("crash", [process]) => parse_process(process).map(Command::Crash),
+        ("crash", [process, "after", after]) => {
+            let after = after.parse().map_err(|_| format!("`{after}` is not a number of effects"))?;
+            Ok(Command::CrashInside { process: parse_process(process)?, after })
+        }
         ("restart", [process]) => Ok(Command::Restart { process: parse_process(process)?, amnesia: false }),
         ("restart", [process, "amnesia"]) => {
             Ok(Command::Restart { process: parse_process(process)?, amnesia: true })
@@ -185,6 +207,10 @@ fn parse(name: &str, words: &[&str]) -> Result<Command, String> {
         ("trust", [process, peer, life @ ..]) => {
             let (process, peer) = (parse_process(process)?, parse_process(peer)?);
             Ok(Command::Trust { process, peer, life: parse_life(life)? })
+        }
+        ("wait", [time]) => parse_time(time).map(Command::Wait),
+        ("clock", [process, deviation]) => {
+            Ok(Command::Clock { process: parse_process(process)?, deviation: deviation.parse()? })
         }
         ("show", [process]) => parse_process(process).map(Command::Show),
         (_, []) => Err("something is missing".to_owned()),
@@ -259,12 +285,14 @@ impl Command {
     /// The processes that the command names. `run` names them all, and is not asked.
     pub(super) fn processes(&self) -> impl Iterator<Item = NodeId> {
         let named = match self {
-            Self::Run(_) | Self::Settle | Self::Loop | Self::Again => [None, None],
+            Self::Run(_) | Self::Settle | Self::Loop | Self::Again | Self::Wait(_) => [None, None],
             Self::Ask { process, .. }
             | Self::Timer { process, .. }
             | Self::Crash(process)
+            | Self::CrashInside { process, .. }
             | Self::Restart { process, .. }
             | Self::Join(process)
+            | Self::Clock { process, .. }
             | Self::Show(process) => [Some(*process), None],
             Self::Carry { from, to, .. } => [Some(*from), Some(*to)],
             Self::Suspect { process, peer, .. } | Self::Trust { process, peer, .. } => {
@@ -294,6 +322,7 @@ impl Display for Command {
             Self::Again => write!(f, "again"),
             Self::Timer { process, timer } => write!(f, "timer {} {timer}", process.0),
             Self::Crash(process) => write!(f, "crash {}", process.0),
+            Self::CrashInside { process, after } => write!(f, "crash {} after {after}", process.0),
             Self::Restart { process, amnesia: false } => write!(f, "restart {}", process.0),
             Self::Restart { process, amnesia: true } => write!(f, "restart {} amnesia", process.0),
             Self::Join(process) => write!(f, "join {}", process.0),
@@ -303,6 +332,8 @@ impl Display for Command {
             Self::Trust { process, peer, life } => {
                 write!(f, "trust {} {}{}", process.0, peer.0, of_life(*life))
             }
+            Self::Wait(time) => write!(f, "wait {}", show_time(*time)),
+            Self::Clock { process, deviation } => write!(f, "clock {} {deviation}", process.0),
             Self::Show(process) => write!(f, "show {}", process.0),
         }
     }
@@ -393,6 +424,8 @@ mod tests {
             "join 3",
             "suspect 1 2 life 3",
             "trust 1 2",
+            "wait 5ms",
+            "clock 1 +20ms,50ppm",
             "show 1",
         ];
         assert_eq!(written.map(name_of), USAGES.map(name_of));

@@ -349,11 +349,13 @@ impl<'a> Teller<'a> {
                 (Sort::Event, format!("{}{}", event_text(event, fence), of_lock(*lock)))
             }
             What::Timer { timer } => (Sort::Timer, timer.clone()),
-            What::Crash => (Sort::Crash, String::new()),
+            What::Crash { after: None } => (Sort::Crash, String::new()),
+            What::Crash { after: Some(after) } => (Sort::Crash, format!("after {after}")),
             What::Restart { life, .. } => (Sort::Restart, format!("life {life}")),
             What::Join => (Sort::Join, "joins".to_owned()),
             What::Suspect { peer, .. } => (Sort::Suspicion, format!("{peer}?")),
             What::Trust { peer, .. } => (Sort::Trust, format!("{peer} ok")),
+            What::Clock { deviation } => (Sort::Timer, format!("clock {deviation}")),
             What::Reject { peer, .. } => (Sort::Accusation, format!("rejects {peer}")),
             _ => return,
         };
@@ -364,7 +366,7 @@ impl<'a> Teller<'a> {
 
     fn tell_spans(&mut self, record: &Record, lane: usize, column: usize) {
         match &record.what {
-            What::Crash => {
+            What::Crash { .. } => {
                 self.end_band(lane, column);
                 self.open_downs.entry(lane).or_insert_with(|| span(lane, column, "down"));
             }

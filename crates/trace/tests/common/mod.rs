@@ -251,7 +251,7 @@ pub fn disasters() -> Trace {
     run.duplicate(sends[0], 0);
     run.network(400, What::Partition { cut: "1,2/3,4".to_owned() });
     run.lose(sends[1], 700);
-    run.input(800, 4, What::Crash);
+    run.input(800, 4, What::Crash { after: None });
     let at = run.deliver(sends[0], 900);
     let first = run.send(at, 1, "Reply{1,0}");
     run.lose(sends[2], 1_000);

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use conclave_check::AskBudget;
+use conclave_core::NodeId;
+use conclave_sim::clocks::ClockSetting;
 
 use super::{
     ChannelsArg, FAULTS, GROUP, Ids, JUDGE, LOAD, NETWORK, OUTPUT, OutputArgs, parse_ids, parse_n,
-    parse_setting, whole,
+    parse_setting, parse_stamp, whole,
 };
 
 const SEARCH: &str = "Search";
@@ -33,6 +35,10 @@ pub struct CheckArgs {
     /// A setting of the algorithm; `conclave list ALGO` shows them.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting, help_heading = GROUP)]
     pub set: Vec<(String, String)>,
+    /// What the logical clock of a process shows at the start, e.g. '4=1020' (repeatable): its first request is stamped
+    /// 1021. The same as --set stamps=4:1020.
+    #[arg(long, value_name = "P=N", value_parser = parse_stamp, allow_hyphen_values = true, help_heading = GROUP)]
+    pub stamp: Vec<(NodeId, u64)>,
     /// Search a broken twin instead, with the failures that it takes to see it; `conclave list --mutants` shows them.
     #[arg(long, value_name = "NAME", help_heading = GROUP)]
     pub mutant: Option<String>,
@@ -58,9 +64,20 @@ pub struct CheckArgs {
     #[arg(long, help_heading = NETWORK)]
     pub untimed: bool,
 
+    /// Set the clock of a process ahead or behind, e.g. '3=+20ms' (repeatable); in a search no time passes on it.
+    #[arg(long, value_name = "P=OFFSET", value_parser = parse_offset, allow_hyphen_values = true, help_heading = GROUP)]
+    pub clock: Vec<(NodeId, i64)>,
+
     /// How many processes may crash.
     #[arg(long, value_name = "K", value_parser = parse_budget, allow_hyphen_values = true, help_heading = FAULTS)]
     pub crashes: Option<u8>,
+    /// Who may crash, e.g. 2,3 [default: everyone].
+    #[arg(long, value_name = "IDS", value_parser = parse_ids, allow_hyphen_values = true, help_heading = FAULTS)]
+    pub crash_only: Option<Ids>,
+    /// Processes crash between two steps only, and everything that they sent is sent [default: a crash may also fall
+    /// between any two effects of a step, and lose what a process had sent last to each peer].
+    #[arg(long, help_heading = FAULTS)]
+    pub atomic_steps: bool,
     /// How many restarts there may be.
     #[arg(long, value_name = "K", value_parser = parse_budget, allow_hyphen_values = true, help_heading = FAULTS)]
     pub restarts: Option<u8>,
@@ -144,6 +161,18 @@ fn parse_moment(text: &str) -> Result<RecordedMoment, String> {
         _ if text.is_empty() => Err("write TRACE@STEP".into()),
         _ => Ok(RecordedMoment { trace: text.into(), step: None }),
     }
+}
+
+/// `3=+20ms`: as in a run, but for what takes time.
+fn parse_offset(text: &str) -> Result<(NodeId, i64), String> {
+    let ClockSetting { process, at, deviation } = text.parse()?;
+    if at > 0 || deviation.drift != 0 {
+        return Err(
+            "in a search no time passes: a clock can be ahead or behind, but not be set later or drift"
+                .into(),
+        );
+    }
+    Ok((process, deviation.offset))
 }
 
 fn parse_entries(text: &str) -> Result<AskBudget, String> {

@@ -1,5 +1,6 @@
 //! What one who waits costs.
 
+#[path = "service/common/mod.rs"]
 mod common;
 
 use std::alloc::System;

@@ -1,9 +1,7 @@
 //! What must hold on every walk through the service, whatever clients do.
 
-mod model;
-
 use conclave_service::{Act, Batch, Command, Fault, Message, Notice, Outcome, State};
-use model::walk::{Round, Walk, rounds};
+use crate::model::walk::{Round, Walk, rounds};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 

@@ -1,8 +1,6 @@
 //! Waits that would close a cycle, and those that only look like it.
 
-mod common;
-
-use common::{Desk, play};
+use crate::common::{Desk, play};
 
 #[test]
 fn two_who_take_two_locks_in_opposite_order() {

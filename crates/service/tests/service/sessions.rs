@@ -1,8 +1,6 @@
 //! Sessions: how they live, end and are taken up again, and why a request never acts twice.
 
-mod common;
-
-use common::{Desk, play};
+use crate::common::{Desk, play};
 use conclave_service::{Fault, Life, SessionId, State, Told, limits};
 
 #[test]
@@ -243,7 +241,7 @@ fn everything_that_is_held_can_be_released_without_an_acknowledgement() {
         let grants = 3_000;
         let mut batch = |text: String| {
             let command = desk.command(&text);
-            common::describe(&desk.apply_unchecked(vec![command]))
+            crate::common::describe(&desk.apply_unchecked(vec![command]))
         };
         for request in 2..2 + grants {
             batch(format!("s1#{request} lock n{request} ack={request}"));
@@ -549,8 +547,8 @@ fn there_is_a_limit_to_sessions() {
     assert_eq!(desk.state.totals().sessions, limits::MAX_SESSIONS as u64);
     let more = desk.command("s77000 open");
     let out = desk.apply_unchecked(vec![more]);
-    assert!(common::describe(&out).ends_with("limit reached: there are 50000 sessions already"));
+    assert!(crate::common::describe(&out).ends_with("limit reached: there are 50000 sessions already"));
     let again = desk.command("s1 open life=2");
     let out = desk.apply_unchecked(vec![again]);
-    assert!(common::describe(&out).ends_with("resumed"), "one that exists can still be taken up");
+    assert!(crate::common::describe(&out).ends_with("resumed"), "one that exists can still be taken up");
 }

@@ -1,8 +1,6 @@
 //! Holding a name in another mode.
 
-mod common;
-
-use common::{name, play};
+use crate::common::{name, play};
 use conclave_service::{Standing, Token};
 
 #[test]

@@ -1,8 +1,6 @@
 //! Locks, rule by rule.
 
-mod common;
-
-use common::{Desk, play};
+use crate::common::{Desk, play};
 use conclave_service::{Message, Reply, SessionId, Told};
 
 #[test]

@@ -1,8 +1,6 @@
 //! Elections, rule by rule.
 
-mod common;
-
-use common::{name, play};
+use crate::common::{name, play};
 use conclave_service::SessionId;
 
 #[test]

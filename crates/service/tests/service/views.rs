@@ -1,8 +1,6 @@
 //! What can be seen: tokens and what they are worth, history, queues, and why somebody waits.
 
-mod common;
-
-use common::{Desk, name, play, short};
+use crate::common::{Desk, name, play, short};
 use conclave_service::{Mode, Name, RequestId, SessionId, Standing, State, Token, Wait, limits};
 
 fn chain(steps: &[Wait]) -> String {

@@ -1,10 +1,8 @@
 //! Requests that are refused for their size or shape, each with a sentence, and without a trace in the state.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::Desk;
+use crate::common::Desk;
 use conclave_service::{
     Acquire, Act, Command, Life, Mode, Patience, Purpose, RequestId, SessionId, Token, Want, limits,
 };
@@ -30,7 +28,7 @@ impl Bench {
         let request = RequestId(self.request);
         let command = Command { session, life: Life(1), request, acked: request, settled: vec![], act };
         let out = self.desk.apply_unchecked(vec![command]);
-        common::describe(&out).split_once(' ').expect("a reply").1.to_owned()
+        crate::common::describe(&out).split_once(' ').expect("a reply").1.to_owned()
     }
 
     /// Acknowledges the reply to a request that waited.
@@ -165,7 +163,7 @@ fn so_many_wait_for_one_name() {
     }
     assert_eq!(desk.state.totals().waiting, limits::MAX_WAITERS_PER_NAME as u64);
     let more = vec![desk.command("s2 open"), desk.command("s2 lock x")];
-    let told = common::describe(&desk.apply_unchecked(more));
+    let told = crate::common::describe(&desk.apply_unchecked(more));
     assert!(told.ends_with("limit reached: 100000 wait for x already"), "{told}");
 }
 

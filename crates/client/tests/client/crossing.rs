@@ -1,7 +1,5 @@
 //! What crosses on its way, arrives twice or too late: a client knows what it holds, and gives back what it does not want.
 
-mod fake;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! A client never believes in a lock that may be somebody else's: whatever happens to its machine, its process, its runtime
 //! and its node, it knows when its lease has run out.
 
-mod fake;
-
 use std::io::BufRead as _;
 use std::process::Stdio;
 use std::sync::Arc;

@@ -223,3 +223,54 @@ fn a_device_stays_a_device() {
     let kind = std::fs::metadata("/dev/null").expect("it is there").file_type();
     assert!(kind.is_char_device());
 }
+
+#[test]
+fn a_paranoid_run_is_repeated_as_one() {
+    line("sim token-ring --paranoid --crash 2@12").ends(0);
+    line("check ricart-agrawala -n 2 --paranoid").ends(0);
+    let broken = line("sim ricart-agrawala --mutant no-tie-break --paranoid --no-shrink").ends(1);
+    let page = broken.out + &broken.err;
+    assert!(page.contains("--mutant no-tie-break --paranoid --seed 1"), "{page}");
+}
+
+/// The stamps of the texts: with these clocks the first requests are stamped 1021, 8 and 12.
+#[test]
+fn logical_clocks_begin_where_they_are_told_to() {
+    let stamps = "--stamp 1=1020 --stamp 2=7 --stamp 3=11";
+    let page = line(&format!("sim ricart-agrawala -n 3 --entries 1 {stamps}")).ends(0).out;
+    for request in ["p1 → p2 Request{1021}", "p2 → p1 Request{8}", "p3 → p1 Request{12}"] {
+        assert!(page.contains(request), "{request}:\n{page}");
+    }
+    let set = line("sim ricart-agrawala -n 3 --entries 1 --set stamps=1:1020,2:7,3:11").ends(0).out;
+    let digest = |page: &str| page.lines().find(|line| line.contains("digest")).map(str::to_owned);
+    assert!(digest(&page).is_some() && digest(&page) == digest(&set), "{set}");
+    // The smallest stamp enters first.
+    let order = line(&format!("sim ricart-agrawala -n 3 --entries 1 {stamps} --diagram always")).ends(0).out;
+    let granted = |process: &str| order.find(&format!("{process} granted")).expect("it enters");
+    assert!(granted("p2") < granted("p3") && granted("p3") < granted("p1"), "{order}");
+    line(&format!("check ricart-agrawala -n 3 {stamps}")).ends(0);
+    for (wrong, why) in [
+        ("sim bully --stamp 1=5", "bully has no setting 'stamps'"),
+        ("sim ricart-agrawala --stamp 9=5", "process 9"),
+        ("sim ricart-agrawala --stamp 1", "PROCESS=TIME"),
+        ("sim ricart-agrawala --stamp 1=5 --set stamps=1:6", "set twice"),
+    ] {
+        let ended = line(wrong).ends(2);
+        assert!(ended.err.contains(why), "{wrong}: {}", ended.err);
+    }
+}
+
+#[test]
+fn clocks_and_handling_are_told_and_refused_like_other_options() {
+    let page = line("sim bully -n 4 --delay 5 --t-process 7 --clock 3=+20ms,50ppm").ends(0).out;
+    assert!(page.contains("handling 7") && page.contains("clock 3=+20ms,+50ppm"), "{page}");
+    for (wrong, why) in [
+        ("sim bully --clock 9=+20ms", "process 9"),
+        ("sim bully --clock 3=20", "write +20ms"),
+        ("check bully --clock 3=50ppm", "no time passes"),
+        ("check bully --clock 9=+1ms", "process 9"),
+    ] {
+        let ended = line(wrong).ends(2);
+        assert!(ended.err.contains(why), "{wrong}: {}", ended.err);
+    }
+}

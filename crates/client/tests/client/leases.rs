@@ -224,7 +224,7 @@ async fn a_process_that_was_stopped_finds_out_at_the_first_look() {
     let (_, address) = Fake::start(well).await;
     let me = std::env::current_exe().expect("it has a name");
     let mut child = std::process::Command::new(me);
-    child.args(["--exact", "a_process_that_was_stopped_finds_out_at_the_first_look", "--nocapture"]);
+    child.args(["--exact", "leases::a_process_that_was_stopped_finds_out_at_the_first_look", "--nocapture"]);
     child.env(CHILD, address).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = child.spawn().expect("it runs");
     let mut said = std::io::BufReader::new(child.stdout.take().expect("it is piped")).lines();

@@ -10,6 +10,7 @@
 mod licences;
 mod shell;
 mod steps;
+mod tidy;
 
 use std::env;
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ Usage: cargo xtask <COMMAND>
 
 Commands:
   test  Run every check, changing no source: format, lints, tests, docs, licences
+  tidy  Check links, excerpts, bans and random streams only; builds nothing
   soak  Run what takes minutes or gigabytes: the long searches of docs/verified.md, all of the second opinion
   fix   Apply lint suggestions, format, regenerate golden scripts and tables; then read the diff
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Task::Test) => exit_code(steps::run_all("test", steps::TEST)),
+        Ok(Task::Tidy) => exit_code(steps::run_all("tidy", steps::TIDY)),
         Ok(Task::Soak) => exit_code(steps::run_all("soak", steps::SOAK)),
         Ok(Task::Fix) => {
             let fixed = steps::run_all("fix", steps::FIX);
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
 enum Task {
     Usage,
     Test,
+    Tidy,
     Soak,
     Fix,
 }
@@ -62,6 +66,7 @@ fn parse(arguments: &[String]) -> Result<Task, String> {
     let task = match words.next() {
         None | Some("help" | "--help" | "-h") => Task::Usage,
         Some("test") => Task::Test,
+        Some("tidy") => Task::Tidy,
         Some("soak") => Task::Soak,
         Some("fix") => Task::Fix,
         Some(other) => {
@@ -100,6 +105,7 @@ mod tests {
         assert_eq!(parse("test --help"), Ok(Task::Usage));
         assert_eq!(parse("fix"), Ok(Task::Fix));
         assert_eq!(parse("soak"), Ok(Task::Soak));
+        assert_eq!(parse("tidy"), Ok(Task::Tidy));
         assert!(parse("tset").unwrap_err().contains("`tset`"));
         assert!(parse("test core").unwrap_err().contains("`core`"));
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::licences;
 use crate::shell::cargo;
+use crate::tidy;
 
 /// One thing that passes or fails, with a sentence about why.
 pub struct Step {
@@ -16,6 +17,7 @@ pub struct Step {
 /// Checks all and writes nothing.
 pub const TEST: &[Step] = &[
     Step { name: "format", run: || cargo("fmt --all --check").run() },
+    TEXT,
     Step { name: "lints", run: lints },
     Step { name: "tests", run: all_tests },
     // The digests that the tests above found must come out of an optimised build too.
@@ -33,6 +35,11 @@ pub const TEST: &[Step] = &[
     },
     Step { name: "licences", run: licences::check_all },
 ];
+
+/// What needs no build.
+pub const TIDY: &[Step] = &[TEXT];
+
+const TEXT: Step = Step { name: "tidy", run: tidy::check_all };
 
 /// What takes minutes or gigabytes. With `CONCLAVE_UPDATE=1` the searches write what they find into the table.
 pub const SOAK: &[Step] = &[

@@ -1,7 +1,7 @@
 //! What must hold on every walk through the service, whatever clients do.
 
-use conclave_service::{Act, Batch, Command, Fault, Message, Notice, Outcome, State};
 use crate::model::walk::{Round, Walk, rounds};
+use conclave_service::{Act, Batch, Command, Fault, Message, Notice, Outcome, State};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 

@@ -160,7 +160,7 @@ fn what_does_not_exist_is_refused_in_a_sentence() {
     let about = registry::find("majority").expect("listed");
     assert_eq!(
         refused(about, &[("quorum", "grid")], None),
-        "majority has no setting 'quorum'; it has: mode, doublings, recovery, monitor, silence"
+        "majority has no setting 'quorum'; it has: mode, doublings, stamps, recovery, monitor, silence"
     );
     assert_eq!(
         refused(about, &[("mode", "loud")], None),

@@ -64,11 +64,11 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// A process is up again, or for the first time if it was not there from the beginning.
     fn restart(&mut self, place: usize, life: Incarnation);
 
-    /// A message to somebody who is up was lost, or one was doubled.
+    /// The network lost a message to somebody who is up, or doubled one.
     fn disturb(&mut self);
 
-    /// The process that has just crashed did so inside a step, or lost what it had sent: perhaps nobody has heard of what it
-    /// had begun.
+    /// A process that crashes does so inside a step, or loses what it had sent last: perhaps nobody, or not everybody, has
+    /// heard of what it had begun.
     fn unheard(&mut self) {}
 
     /// Nothing moves any more: what is broken by that.

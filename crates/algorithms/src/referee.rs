@@ -52,6 +52,10 @@ impl<P: Protocol, L: Ledger<P>> Referee<P, L> {
         }
     }
 
+    fn is_down(&self, process: Process) -> bool {
+        self.down.get(process.index()) == Some(&true)
+    }
+
     fn judge(&mut self, step: u64, breaches: Vec<Breach>) {
         for Breach { property, detail, promised } in breaches {
             if promised && self.violation.is_none() {
@@ -68,8 +72,13 @@ impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
     }
 
     fn drop(&mut self, _at: &Moment, transit: &Transit, _message: &P::Message) {
-        if self.down.get(transit.to.index()) != Some(&true) {
-            self.ledger.disturb();
+        if self.is_down(transit.to) {
+            return;
+        }
+        match self.is_down(transit.from) {
+            // What it had sent last was still in its outbox when it crashed.
+            true => self.ledger.unheard(),
+            false => self.ledger.disturb(),
         }
     }
 
@@ -95,6 +104,10 @@ impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
 
     fn handled(&mut self, _at: &Moment, process: Process, state: &P) {
         self.ledger.handled(process.index(), state);
+    }
+
+    fn interrupt(&mut self, _at: &Moment, _process: Process, _after: u32) {
+        self.ledger.unheard();
     }
 
     fn crash(&mut self, _at: &Moment, process: Process) {

@@ -51,8 +51,7 @@ fn a_clock_can_be_set_later() {
 
 #[test]
 fn a_script_sets_clocks_and_lets_time_pass() {
-    let text =
-        "run teller -n 2\nclock 2 +20ms,500000ppm\nnow 1\nwait 2\ndeliver 1 => 2\nclock 1 -1ms\ntimer 1 ()\n";
+    let text = "run teller -n 2\nclock 2 +20ms,500000ppm\nnow 1\nwait 2\ndeliver 1 => 2\nclock 1 -1ms\ntimer 1 ()\n---\n";
     let script = Script::parse(text).expect("it is a script");
     let played = play_algorithm::<Of>(&script).expect("it can be played");
     let events = played.trace.records.iter().filter_map(|record| match &record.what {

@@ -277,6 +277,11 @@ impl Ledger<Counter> for Tally {
         self.missed = true;
     }
 
+    /// Some have heard of its last count and some have not, and it is not there to repeat it.
+    fn unheard(&mut self) {
+        self.missed = true;
+    }
+
     fn quiet(&self, breaches: &mut Vec<Breach>) {
         let mut alive = self.known.iter().enumerate().filter_map(|(place, known)| Some((place, (*known)?)));
         let Some((first, total)) = alive.next() else { return };

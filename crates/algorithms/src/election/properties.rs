@@ -119,9 +119,9 @@ impl<A: Election> Observer<A> for Properties<A> {
     fn drop(&mut self, _at: &Moment, transit: &Transit, _message: &A::Message) {
         // A message to someone who is down from the beginning is part of the game.
         if self.ledger.is_up(transit.to.index()) {
-            self.ledger.disturb();
-            if !self.ledger.is_up(transit.from.index()) {
-                self.ledger.unheard();
+            match self.ledger.is_up(transit.from.index()) {
+                true => self.ledger.disturb(),
+                false => self.ledger.unheard(),
             }
         }
     }

@@ -539,9 +539,6 @@ fn fall<P: Protocol, L: Ledger<P>>(world: &mut World<L>, place: u8, loses: bool,
     world.budgets.crashes -= 1;
     world.ledger.crash(usize::from(place));
     world.knowledge.forget(usize::from(place));
-    if loses {
-        world.ledger.disturb();
-    }
     if loses || is_inside {
         world.ledger.unheard();
     }

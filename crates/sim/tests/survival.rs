@@ -8,7 +8,7 @@ use std::fmt::Write;
 use common::{LOADS, plan, run, setup};
 use conclave_algorithms::{About, mutex};
 use conclave_core::NodeId;
-use conclave_sim::faults::Crash;
+use conclave_sim::faults::{Crash, Inside};
 use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::{Setup, What};
 
@@ -72,6 +72,15 @@ const TRIALS: &[Trial] = &[
         meaning: "any process crashes at any moment",
         settings: &[],
         bring_about: |_, plan| crash_at(plan, anybody(plan), anytime(plan), None, "perfect"),
+    },
+    Trial {
+        name: "mid-step",
+        meaning: "any process crashes inside a step, and loses what it had sent last to each of the others",
+        settings: &[],
+        bring_about: |_, plan| {
+            crash_at(plan, anybody(plan), anytime(plan), None, "perfect");
+            plan.faults.crashes[0].inside = Some(Inside::Chance);
+        },
     },
     Trial {
         name: "leader",

@@ -1,12 +1,13 @@
 //! What an algorithm says of itself.
 
 use conclave_core::{Members, Protocol};
+use serde::de::DeserializeOwned;
 
 use crate::family::Kind;
 use crate::{Setting, SettingError, Settings};
 
 /// A protocol that stands in the registry.
-pub trait Algorithm: Protocol {
+pub trait Algorithm: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned> {
     /// What it says of itself.
     const ABOUT: About;
 

@@ -17,6 +17,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use conclave_core::{Input, Members, NodeId, Observer, Protocol};
+use serde::de::DeserializeOwned;
 
 use crate::application::App;
 use crate::demand::Demand;
@@ -110,19 +111,19 @@ pub enum Endless {
 /// A family of algorithms, seen from a driver.
 pub trait Family: Sized + 'static {
     /// The protocols of the family.
-    type Protocol: Protocol;
+    type Protocol: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned>;
     /// What judges a single run of them.
-    type Judge: Judge<Self::Protocol> + Clone;
+    type Judge: Judge<Self::Protocol> + Clone + Send + 'static;
     /// What a checker remembers in order to judge them.
     type Ledger: Ledger<Self::Protocol> + Send + Sync;
     /// What one process's application does in a search.
     type App: App<Self::Protocol>;
     /// What all applications do in a simulated run.
-    type Users: Workload<Self::Protocol>;
+    type Users: Workload<Self::Protocol> + 'static;
     /// What a simulated run is measured by.
-    type Meter: Meter<Self>;
+    type Meter: Meter<Self> + 'static;
     /// What stands between the protocol and the clients of a live process.
-    type Desk: Desk<Self::Protocol>;
+    type Desk: Desk<Self::Protocol> + 'static;
 
     /// What is promised of runs without end.
     const ENDLESS: Endless;
@@ -329,12 +330,16 @@ pub fn parse_words<F: Family>(words: &str, kind: &Kind) -> Result<RequestOf<F>, 
 /// # Errors
 /// If the family has no such request.
 pub fn request_for<F: Family>(words: &str, lock: usize, kind: &Kind) -> Result<RequestOf<F>, SettingError> {
-    F::parse(words, lock).ok_or_else(|| {
-        let usage = |usage: &Usage| format!("{} {}", usage.traced, usage.values).trim_end().to_string();
-        let known: Vec<String> = kind.requests.iter().map(usage).collect();
-        let known = known.join(", ");
-        SettingError::Unfit(format!("'{words}' is not a request of this algorithm; it has: {known}"))
-    })
+    F::parse(words, lock).ok_or_else(|| unknown_request(words, kind))
+}
+
+/// No request of this family is worded so.
+#[must_use]
+pub fn unknown_request(words: &str, kind: &Kind) -> SettingError {
+    let usage = |usage: &Usage| format!("{} {}", usage.traced, usage.values).trim_end().to_string();
+    let known: Vec<String> = kind.requests.iter().map(usage).collect();
+    let known = known.join(", ");
+    SettingError::Unfit(format!("'{words}' is not a request of this algorithm; it has: {known}"))
 }
 
 /// An algorithm with everything that a driver needs to run it.

@@ -1,5 +1,6 @@
 //! How a run is judged, whatever the family.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,6 +19,20 @@ pub trait Judge<P: Protocol>: Observer<P> {
 
     /// What became of every property.
     fn judgements(&self) -> Vec<Judgement>;
+}
+
+impl<P: Protocol, J: Judge<P> + ?Sized> Judge<P> for Box<J> {
+    fn violation(&self) -> Option<&Violation> {
+        (**self).violation()
+    }
+
+    fn end(&mut self, step: u64, ending: Ending) {
+        (**self).end(step, ending);
+    }
+
+    fn judgements(&self) -> Vec<Judgement> {
+        (**self).judgements()
+    }
 }
 
 /// What has to be remembered of a run in order to judge it: small and comparable, so that a checker can make it part

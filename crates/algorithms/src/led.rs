@@ -206,8 +206,8 @@ impl<E, A, R, V> Protocol for Led<E, A>
 where
     E: Election,
     A: Protocol<Request = Asked<R>, Event = Told<V>>,
-    R: Clone + Eq + Hash + Debug + Send + Sync,
-    V: Clone + Eq + Hash + Debug + Send + Sync,
+    R: Clone + Eq + Hash + Debug + Send + Sync + 'static,
+    V: Clone + Eq + Hash + Debug + Send + Sync + 'static,
 {
     type Config = LedConfig<E::Config, A::Config>;
     type Message = LedMessage<E::Message, A::Message>;
@@ -330,8 +330,8 @@ impl<E, A, R, V> Led<E, A>
 where
     E: Election,
     A: Protocol<Request = Asked<R>, Event = Told<V>>,
-    R: Clone + Eq + Hash + Debug + Send + Sync,
-    V: Clone + Eq + Hash + Debug + Send + Sync,
+    R: Clone + Eq + Hash + Debug + Send + Sync + 'static,
+    V: Clone + Eq + Hash + Debug + Send + Sync + 'static,
 {
     /// Hands each what the other has said, in the order in which it was said, until both are silent.
     fn converse(&mut self, words: &mut Words, out: &mut impl Effects<Self>) {

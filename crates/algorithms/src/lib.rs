@@ -21,6 +21,7 @@ pub mod application;
 pub mod demand;
 pub mod desk;
 pub mod election;
+pub mod erased;
 pub mod family;
 mod formula;
 mod judge;

@@ -35,6 +35,52 @@ pub trait Workload<P: Protocol> {
     fn is_waiting(&self) -> bool;
 }
 
+impl<P: Protocol, W: Workload<P> + ?Sized> Workload<P> for Box<W> {
+    fn begin(&mut self, agenda: &mut Agenda<P>) {
+        (**self).begin(agenda);
+    }
+
+    fn told(&mut self, process: Process, event: &P::Event, agenda: &mut Agenda<P>) {
+        (**self).told(process, event, agenda);
+    }
+
+    fn stands(&self, process: Process, request: &P::Request, ticket: u64) -> bool {
+        (**self).stands(process, request, ticket)
+    }
+
+    fn handled(&mut self, process: Process, request: &P::Request, agenda: &mut Agenda<P>) {
+        (**self).handled(process, request, agenda);
+    }
+
+    fn quiet(&mut self, agenda: &mut Agenda<P>) {
+        (**self).quiet(agenda);
+    }
+
+    fn crashed(&mut self, process: Process) {
+        (**self).crashed(process);
+    }
+
+    fn restarted(&mut self, process: Process, agenda: &mut Agenda<P>) {
+        (**self).restarted(process, agenda);
+    }
+
+    fn joined(&mut self, process: Process, agenda: &mut Agenda<P>) {
+        (**self).joined(process, agenda);
+    }
+
+    fn leave(&mut self, process: Process, agenda: &mut Agenda<P>) {
+        (**self).leave(process, agenda);
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
+
+    fn is_waiting(&self) -> bool {
+        (**self).is_waiting()
+    }
+}
+
 /// Where a workload writes what shall be asked for, and when.
 pub struct Agenda<P: Protocol> {
     /// The time.

@@ -263,3 +263,46 @@ impl<P: Protocol, O: Observer<P>> Observer<P> for Option<O> {
         }
     }
 }
+
+/// Somebody watches whose type is erased.
+impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for alloc::boxed::Box<O> {
+    fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
+        (**self).input(at, process, input);
+    }
+    fn send(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        (**self).send(at, transit, message);
+    }
+    fn deliver(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        (**self).deliver(at, transit, message);
+    }
+    fn drop(&mut self, at: &Moment, transit: &Transit, message: &P::Message) {
+        (**self).drop(at, transit, message);
+    }
+    fn duplicate(&mut self, at: &Moment, transit: &Transit, copy: &Transit) {
+        (**self).duplicate(at, transit, copy);
+    }
+    fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
+        (**self).emit(at, process, event);
+    }
+    fn reject(&mut self, at: &Moment, process: Process, from: NodeId, why: &'static str) {
+        (**self).reject(at, process, from, why);
+    }
+    fn invariant(&mut self, at: &Moment, process: Process, why: &str) {
+        (**self).invariant(at, process, why);
+    }
+    fn handled(&mut self, at: &Moment, process: Process, state: &P) {
+        (**self).handled(at, process, state);
+    }
+    fn interrupt(&mut self, at: &Moment, process: Process, after: u32) {
+        (**self).interrupt(at, process, after);
+    }
+    fn crash(&mut self, at: &Moment, process: Process) {
+        (**self).crash(at, process);
+    }
+    fn restart(&mut self, at: &Moment, process: Process, life: Incarnation, durable: bool) {
+        (**self).restart(at, process, life, durable);
+    }
+    fn disturb(&mut self, at: &Moment, what: &Disturbance) {
+        (**self).disturb(at, what);
+    }
+}

@@ -4,7 +4,7 @@ use core::fmt::{Debug, Display, Formatter};
 use core::hash::Hash;
 use core::time::Duration;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
 use crate::{Counter, Effects, Members, NodeId, Phase};
 
@@ -29,17 +29,17 @@ use crate::{Counter, Effects, Members, NodeId, Phase};
 /// - keeps everything that it knows in `self`: equal values behave equally, so that the checker can compare them.
 pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// What belongs to this algorithm alone: variants, quorums, the shape of a tree.
-    type Config: Clone + Eq + Hash + Debug + Send + Sync;
+    type Config: Clone + Eq + Hash + Debug + Send + Sync + 'static;
     /// What the processes say to each other.
     type Message: Message;
     /// What the local application may ask.
-    type Request: Clone + Eq + Hash + Debug + Send + Sync;
+    type Request: Clone + Eq + Hash + Debug + Send + Sync + 'static;
     /// What the local application is told.
-    type Event: Clone + Eq + Hash + Debug + Send + Sync;
+    type Event: Clone + Eq + Hash + Debug + Send + Sync + 'static;
     /// The names of the timers; at most one is armed per name.
-    type Timer: Clone + Ord + Hash + Debug + Send + Sync;
+    type Timer: Clone + Ord + Hash + Debug + Send + Sync + 'static;
     /// What survives a crash; `()` for most.
-    type Durable: Clone + Eq + Hash + Debug + Serialize + DeserializeOwned + Send + Sync;
+    type Durable: Clone + Eq + Hash + Debug + Serialize + Send + Sync + 'static;
 
     /// Makes a process that has handled nothing yet.
     fn boot(boot: Boot<'_, Self>) -> Self;
@@ -67,7 +67,9 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
 }
 
 /// What one process says to another.
-pub trait Message: Clone + Ord + Hash + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
+///
+/// Whoever reads it back must know of which algorithm it is: that a type can do so by itself is asked by families.
+pub trait Message: Clone + Ord + Hash + Debug + Serialize + Send + Sync + 'static {
     /// The name under which it is counted and drawn.
     fn kind(&self) -> &'static str;
 

@@ -284,7 +284,9 @@ fn batch<P: Protocol>(
                 peer.counts.duplicates.fetch_add(1, Ordering::Relaxed);
             }
             Frame::Data { seq, stamp, body } if seq == received + 1 => {
-                batch.letters.push((checked(stamp, hub.size)?, message::<P>(body)?));
+                batch
+                    .letters
+                    .push((checked(stamp, hub.size)?, (hub.codec.message)(body).ok_or(Refusal::Garbage)?));
                 received = seq;
             }
             Frame::Data { .. } => return Err(Refusal::Missing.into()),
@@ -312,13 +314,6 @@ fn checked(stamp: Option<Stamp>, size: usize) -> Result<Option<Stamp>, Refusal> 
         entries.len() <= size && entries.iter().chain([&stamp.lamport]).all(|count| *count < MOST_EVENTS)
     };
     if stamp.as_ref().is_none_or(is_sound) { Ok(stamp) } else { Err(Refusal::Garbage) }
-}
-
-fn message<P: Protocol>(body: &[u8]) -> Result<P::Message, Refusal> {
-    match postcard::take_from_bytes(body) {
-        Ok((message, [])) => Ok(message),
-        _ => Err(Refusal::Garbage),
-    }
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use conclave_core::{Boot, Incarnation, NodeId, Protocol};
+use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
+use crate::codec::Codec;
 use crate::config::{ConfigError, NodeConfig};
 use crate::hello::Identity;
 use crate::node::{Core, NodeError, Parts, Tally};
@@ -102,9 +104,28 @@ enum End {
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub async fn start<P: Protocol>(
+pub async fn start<P>(
     config: NodeConfig,
     protocol: P::Config,
+    options: Options<P>,
+) -> Result<(Node<P>, Events<P>), StartError>
+where
+    P: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned>,
+{
+    start_with(config, protocol, Codec::typed(), options).await
+}
+
+/// The same for a protocol whose messages are read by this codec.
+///
+/// # Errors
+/// As [`start`].
+///
+/// # Panics
+/// As [`start`].
+pub async fn start_with<P: Protocol>(
+    config: NodeConfig,
+    protocol: P::Config,
+    codec: Codec<P>,
     options: Options<P>,
 ) -> Result<(Node<P>, Events<P>), StartError> {
     let members = config.validate()?;
@@ -117,7 +138,7 @@ pub async fn start<P: Protocol>(
     let begin = |words| Journal::begin(words, &nodes, config.id, life, data.path());
     let journal = options.recording.map(begin).transpose().map_err(StartError::Record)?;
     let record = journal.as_ref().map(|journal| journal.path().to_owned());
-    let saved = data.saved()?;
+    let saved = data.saved(|bytes| (codec.durable)(bytes))?;
     let state = P::boot(Boot {
         id: config.id,
         members: &members,
@@ -131,7 +152,7 @@ pub async fn start<P: Protocol>(
     let (requests_in, requests) = mpsc::channel(config.limits.requests);
     let (events, events_out) = mpsc::channel(config.limits.events);
     let tally = Arc::new(Mutex::new(Tally::default()));
-    let hub = Arc::new(hub(&config, life, tls, inbox_in));
+    let hub = Arc::new(hub(&config, life, tls, inbox_in, codec));
     let parts = Parts {
         hub: Arc::clone(&hub),
         state,
@@ -170,6 +191,7 @@ fn hub<P: Protocol>(
     life: Incarnation,
     tls: Option<Tls>,
     inbox: mpsc::Sender<crate::peer::Arrival<P>>,
+    codec: Codec<P>,
 ) -> Hub<P> {
     let start = Instant::now();
     let others = (0..config.peers.len()).filter(|place| config.peers[*place].0 != config.id);
@@ -182,6 +204,7 @@ fn hub<P: Protocol>(
         tls,
         peers,
         inbox,
+        codec,
         room: tokio::sync::Notify::new(),
         stage: watch::Sender::new(Stage::Running),
         complaints: Complaints::default(),

@@ -50,6 +50,7 @@
 
 mod accept;
 pub mod certificate;
+mod codec;
 mod config;
 pub mod detector;
 pub mod frame;
@@ -68,9 +69,10 @@ mod timers;
 mod tls;
 mod weave;
 
+pub use codec::Codec;
 pub use config::{ConfigError, Limits, NodeConfig};
 pub use detector::DetectorConfig;
-pub use handle::{Events, Node, Options, StartError, Stopped, start};
+pub use handle::{Events, Node, Options, StartError, Stopped, start, start_with};
 pub use hello::Refusal;
 pub use merge::{MergeError, merge};
 pub use node::{NodeError, Sent};

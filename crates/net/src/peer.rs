@@ -10,6 +10,7 @@ use conclave_core::{Incarnation, NodeId, Protocol};
 use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc, watch};
 use tokio::time::Instant;
 
+use crate::codec::Codec;
 use crate::config::{Limits, NodeConfig};
 use crate::detector::{Detector, DetectorConfig};
 use crate::frame::Stamp;
@@ -25,6 +26,7 @@ pub(crate) struct Hub<P: Protocol> {
     pub tls: Option<Tls>,
     pub peers: BTreeMap<NodeId, Arc<Peer>>,
     pub inbox: mpsc::Sender<Arrival<P>>,
+    pub codec: Codec<P>,
     /// A queue that was too full for the application to go on may have room again.
     pub room: Notify,
     pub stage: watch::Sender<Stage>,

@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
+use conclave_algorithms::erased::{Erased, ErasedEvent, ErasedRequest};
 use conclave_algorithms::family::{EventOf, EventText, Family, RequestOf, timer_word};
 use conclave_core::{Incarnation, Input, LamportClock, NodeId, Phase, Protocol, VectorClock};
 use conclave_trace::{Carried, Header, Record, What};
@@ -50,6 +51,21 @@ impl<P: Protocol> Recording<P> {
             (F::told(event), F::lock_told(event))
         }
         Self { header, epoch, request: request::<F>, event: event::<F> }
+    }
+}
+
+impl Recording<Erased> {
+    /// Records in the words of whichever family the algorithm belongs to.
+    #[must_use]
+    pub fn erased(header: Header, epoch: SystemTime) -> Self {
+        fn request(request: &ErasedRequest) -> Asked {
+            let (word, lock) = request.show();
+            (word, lock, request.lock())
+        }
+        fn event(event: &ErasedEvent) -> (EventText, Option<String>) {
+            (event.told(), event.lock())
+        }
+        Self { header, epoch, request, event }
     }
 }
 

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use conclave_core::Incarnation;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use thiserror::Error;
 
 const MAGIC: &[u8; 8] = b"conclave";
@@ -103,15 +103,11 @@ impl DataDir {
     ///
     /// # Errors
     /// If it is not what the algorithm saves.
-    pub fn saved<D: DeserializeOwned>(&self) -> Result<Option<D>, StoreError> {
+    pub fn saved<D>(&self, read: impl FnOnce(&[u8]) -> Option<D>) -> Result<Option<D>, StoreError> {
         let Some(bytes) = &self.state else { return Ok(None) };
-        match postcard::take_from_bytes(bytes) {
-            Ok((saved, [])) => Ok(Some(saved)),
-            _ => {
-                let why = "it was not saved by this protocol";
-                Err(StoreError::Damaged { path: self.path.join("state"), why })
-            }
-        }
+        let why = "it was not saved by this protocol";
+        let damaged = || StoreError::Damaged { path: self.path.join("state"), why };
+        read(bytes).map(Some).ok_or_else(damaged)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One lock or several, seen alike.
 
 use conclave_core::{NodeId, Protocol, Stamp};
+use serde::de::DeserializeOwned;
 
 use super::{Epoch, Event, Mutex, Request};
 use crate::Name;
@@ -8,7 +9,7 @@ use crate::Name;
 /// A protocol that runs one or more locks, each by an algorithm for mutual exclusion.
 ///
 /// Every [`Mutex`] is one lock; [`Named`](crate::Named) is any number of them.
-pub trait Locks: Protocol {
+pub trait Locks: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned> {
     /// The request for one of the locks.
     fn ask(lock: usize, request: Request) -> Self::Request;
     /// The request for the lock of this name; a single lock has none.

@@ -1,0 +1,556 @@
+//! An algorithm whose types are erased.
+//!
+//! Code that is generic over the algorithm is compiled once per algorithm. Where speed does not matter (scripts, shrinking,
+//! several locks, live processes), drivers take [`Erased`] instead: one protocol that holds any other in a box. Its
+//! messages, requests, events, timers and durable values are boxes, too. They compare, hash, serialise and print exactly
+//! like the value inside, so digests, traces and the bytes on the wire do not change.
+//!
+//! ```text
+//!   driver ── Input<Erased> ──▶ Erased ── Input<P> ──▶ P
+//!          ◀── Effect<Erased> ──       ◀── Effect<P> ──
+//! ```
+//!
+//! [`Prepared`] is what [`family::Prepared`](crate::family::Prepared) is for a typed driver. Judge, meter, users and desk travel
+//! with it as boxes.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::cmp::Ordering;
+use core::fmt::{Debug, Formatter};
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+
+use conclave_core::{
+    Boot, Counter, Effect, Effects, Input, Members, Message, NodeId, Phase, Protocol, Through, erased,
+};
+use erased_serde::{Deserializer, Error};
+use serde::{Serialize, Serializer};
+
+use crate::desk::Desk;
+use crate::family::{self, EventText, Family, Use, unknown_request};
+use crate::workload::Workload;
+use crate::{About, SettingError};
+
+mod watching;
+
+use watching::{Asking, Serving, Watching};
+pub use watching::{ErasedJudge, ErasedMeter};
+
+/// A process of any algorithm.
+pub struct Erased {
+    value: Box<dyn Machine>,
+    language: &'static dyn Language,
+}
+
+/// The settings of any algorithm; they know which one it is.
+pub struct ErasedConfig {
+    value: Arc<dyn Value>,
+    language: &'static dyn Language,
+}
+
+/// A message of any algorithm.
+pub struct ErasedMessage {
+    value: Box<dyn Letter>,
+    language: &'static dyn Language,
+}
+
+/// A request to any algorithm.
+#[derive(Clone)]
+pub struct ErasedRequest {
+    value: Arc<dyn Value>,
+    language: &'static dyn Language,
+}
+
+/// An event of any algorithm.
+#[derive(Clone)]
+pub struct ErasedEvent {
+    value: Arc<dyn Value>,
+    language: &'static dyn Language,
+}
+
+/// A timer of any algorithm.
+#[derive(Clone)]
+pub struct ErasedTimer {
+    value: Arc<dyn Ranked>,
+}
+
+/// What a process of any algorithm saves.
+#[derive(Clone)]
+pub struct ErasedDurable {
+    value: Arc<dyn Saved>,
+}
+
+impl Protocol for Erased {
+    type Config = ErasedConfig;
+    type Message = ErasedMessage;
+    type Request = ErasedRequest;
+    type Event = ErasedEvent;
+    type Timer = ErasedTimer;
+    type Durable = ErasedDurable;
+
+    fn boot(boot: Boot<'_, Self>) -> Self {
+        boot.config.language.boot(boot)
+    }
+
+    fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
+        self.value.handle(input, self.language, out);
+    }
+
+    fn phase(&self) -> Phase {
+        self.value.phase()
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        self.value.visit_counters(visit);
+    }
+
+    fn assert_invariants(&self) {
+        self.value.assert_invariants();
+    }
+}
+
+impl Message for ErasedMessage {
+    fn kind(&self) -> &'static str {
+        self.value.kind()
+    }
+
+    fn is_overhead(&self) -> bool {
+        self.value.is_overhead()
+    }
+
+    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
+        self.value.visit_counters(from, members, visit);
+    }
+}
+
+impl ErasedConfig {
+    /// The request that words mean, for this lock.
+    #[must_use]
+    pub fn parse(&self, words: &str, lock: usize) -> Option<ErasedRequest> {
+        self.language.parse(words, lock)
+    }
+
+    /// Reads a message of this algorithm.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn read_message(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedMessage, Error> {
+        self.language.read_message(from)
+    }
+
+    /// Reads what a process of this algorithm has saved.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn read_durable(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedDurable, Error> {
+        self.language.read_durable(from)
+    }
+}
+
+impl ErasedMessage {
+    /// Whether it carries a token.
+    #[must_use]
+    pub fn carries_token(&self) -> bool {
+        self.language.carries_token(&*self.value)
+    }
+}
+
+impl ErasedRequest {
+    /// In words, and the lock that it is for.
+    #[must_use]
+    pub fn show(&self) -> (String, usize) {
+        self.language.show(&*self.value)
+    }
+
+    /// The name of the lock that it is for, where locks have names.
+    #[must_use]
+    pub fn lock(&self) -> Option<String> {
+        self.language.lock_asked(&*self.value)
+    }
+}
+
+impl ErasedEvent {
+    /// As traces write it.
+    #[must_use]
+    pub fn told(&self) -> EventText {
+        self.language.told(&*self.value)
+    }
+
+    /// The name of the lock that it is about, where locks have names.
+    #[must_use]
+    pub fn lock(&self) -> Option<String> {
+        self.language.lock_told(&*self.value)
+    }
+
+    /// Whether a process that says so has left, and does nothing any more.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.language.has_left(&*self.value)
+    }
+}
+
+/// A family as a value: all that is done with its types and cannot be done by a value itself.
+trait Language: Send + Sync {
+    fn boot(&self, boot: Boot<'_, Erased>) -> Erased;
+    fn parse(&self, words: &str, lock: usize) -> Option<ErasedRequest>;
+    fn show(&self, request: &dyn Any) -> (String, usize);
+    fn told(&self, event: &dyn Any) -> EventText;
+    fn lock_asked(&self, request: &dyn Any) -> Option<String>;
+    fn lock_told(&self, event: &dyn Any) -> Option<String>;
+    fn has_left(&self, event: &dyn Any) -> bool;
+    fn carries_token(&self, message: &dyn Any) -> bool;
+    fn read_message(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedMessage, Error>;
+    fn read_durable(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedDurable, Error>;
+}
+
+struct Of<F>(PhantomData<fn() -> F>);
+
+fn language<F: Family>() -> &'static dyn Language {
+    &Of::<F>(PhantomData)
+}
+
+impl<F: Family> Language for Of<F> {
+    fn boot(&self, boot: Boot<'_, Erased>) -> Erased {
+        let Boot { id, members, config, timing, life, saved } = boot;
+        let saved = saved.map(|saved| typed::<<F::Protocol as Protocol>::Durable>(&*saved.value).clone());
+        let config = typed(&*config.value);
+        let state = F::Protocol::boot(Boot { id, members, config, timing, life, saved });
+        Erased { value: Box::new(state), language: language::<F>() }
+    }
+
+    fn parse(&self, words: &str, lock: usize) -> Option<ErasedRequest> {
+        let request = F::parse(words, lock)?;
+        Some(ErasedRequest { value: Arc::new(request), language: language::<F>() })
+    }
+
+    fn show(&self, request: &dyn Any) -> (String, usize) {
+        F::show(typed(request))
+    }
+
+    fn told(&self, event: &dyn Any) -> EventText {
+        F::told(typed(event))
+    }
+
+    fn lock_asked(&self, request: &dyn Any) -> Option<String> {
+        F::lock_asked(typed(request))
+    }
+
+    fn lock_told(&self, event: &dyn Any) -> Option<String> {
+        F::lock_told(typed(event))
+    }
+
+    fn has_left(&self, event: &dyn Any) -> bool {
+        F::has_left(typed(event))
+    }
+
+    fn carries_token(&self, message: &dyn Any) -> bool {
+        F::token_in(typed(message)).is_some()
+    }
+
+    fn read_message(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedMessage, Error> {
+        let message: family::MessageOf<F> = erased_serde::deserialize(from)?;
+        Ok(ErasedMessage { value: Box::new(message), language: language::<F>() })
+    }
+
+    fn read_durable(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedDurable, Error> {
+        let durable: <F::Protocol as Protocol>::Durable = erased_serde::deserialize(from)?;
+        Ok(ErasedDurable { value: Arc::new(durable) })
+    }
+}
+
+/// The value inside.
+///
+/// # Panics
+/// If it belongs to another algorithm: the values of two runs were mixed up.
+fn typed<T: 'static>(value: &dyn Any) -> &T {
+    value.downcast_ref().expect("a value stays with its algorithm")
+}
+
+/// A value of any type.
+trait Value: Any + Debug + Send + Sync {
+    fn equals(&self, other: &dyn Any) -> bool;
+    fn feed(&self, hasher: &mut dyn Hasher);
+}
+
+impl<T: Any + Debug + Eq + Hash + Send + Sync> Value for T {
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<T>() == Some(self)
+    }
+
+    fn feed(&self, mut hasher: &mut dyn Hasher) {
+        self.hash(&mut hasher);
+    }
+}
+
+/// A value that has an order.
+trait Ranked: Value {
+    fn rank(&self, other: &dyn Any) -> Ordering;
+}
+
+impl<T: Value + Ord> Ranked for T {
+    fn rank(&self, other: &dyn Any) -> Ordering {
+        self.cmp(typed(other))
+    }
+}
+
+/// A value that can be written down.
+trait Saved: Value + erased_serde::Serialize {}
+
+impl<T: Value + Serialize> Saved for T {}
+
+/// A message.
+trait Letter: Ranked + Saved {
+    fn copy(&self) -> Box<dyn Letter>;
+    fn kind(&self) -> &'static str;
+    fn is_overhead(&self) -> bool;
+    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>));
+}
+
+impl<M: Message> Letter for M {
+    fn copy(&self) -> Box<dyn Letter> {
+        Box::new(self.clone())
+    }
+
+    fn kind(&self) -> &'static str {
+        Message::kind(self)
+    }
+
+    fn is_overhead(&self) -> bool {
+        Message::is_overhead(self)
+    }
+
+    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
+        Message::visit_counters(self, from, members, visit);
+    }
+}
+
+/// A process.
+trait Machine: Value {
+    fn copy(&self) -> Box<dyn Machine>;
+    fn handle(
+        &mut self,
+        input: Input<Erased>,
+        language: &'static dyn Language,
+        out: &mut dyn Effects<Erased>,
+    );
+    fn phase(&self) -> Phase;
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>));
+    fn assert_invariants(&self);
+}
+
+impl<P: Protocol> Machine for P {
+    fn copy(&self) -> Box<dyn Machine> {
+        Box::new(self.clone())
+    }
+
+    fn handle(
+        &mut self,
+        input: Input<Erased>,
+        language: &'static dyn Language,
+        out: &mut dyn Effects<Erased>,
+    ) {
+        let mut out = Through::new(out.now(), |effect| out.push(lift(effect, language)));
+        Protocol::handle(self, lower(input), &mut erased::<P>(&mut out));
+    }
+
+    fn phase(&self) -> Phase {
+        Protocol::phase(self)
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        Protocol::visit_counters(self, visit);
+    }
+
+    fn assert_invariants(&self) {
+        Protocol::assert_invariants(self);
+    }
+}
+
+/// An effect, erased.
+fn lift<P: Protocol>(effect: Effect<P>, language: &'static dyn Language) -> Effect<Erased> {
+    match effect {
+        Effect::Save(durable) => Effect::Save(ErasedDurable { value: Arc::new(durable) }),
+        Effect::Send { to, message } => {
+            Effect::Send { to, message: ErasedMessage { value: Box::new(message), language } }
+        }
+        Effect::Arm { timer, after } => Effect::Arm { timer: ErasedTimer { value: Arc::new(timer) }, after },
+        Effect::Disarm(timer) => Effect::Disarm(ErasedTimer { value: Arc::new(timer) }),
+        Effect::Emit(event) => Effect::Emit(ErasedEvent { value: Arc::new(event), language }),
+        Effect::Reject { from, why } => Effect::Reject { from, why },
+    }
+}
+
+/// An input, typed.
+fn lower<P: Protocol>(input: Input<Erased>) -> Input<P> {
+    match input {
+        Input::Receive { from, message } => {
+            let message: Box<dyn Any> = message.value;
+            let message = *message.downcast().expect("a message stays with its algorithm");
+            Input::Receive { from, message }
+        }
+        Input::Start => Input::Start,
+        Input::Expire(timer) => Input::Expire(typed::<P::Timer>(&*timer.value).clone()),
+        Input::Request(request) => Input::Request(typed::<P::Request>(&*request.value).clone()),
+        Input::PeerDown { peer, life } => Input::PeerDown { peer, life },
+        Input::PeerUp { peer, life } => Input::PeerUp { peer, life },
+    }
+}
+
+impl Clone for Erased {
+    fn clone(&self) -> Self {
+        Self { value: self.value.copy(), language: self.language }
+    }
+}
+
+impl Clone for ErasedConfig {
+    fn clone(&self) -> Self {
+        Self { value: Arc::clone(&self.value), language: self.language }
+    }
+}
+
+impl Clone for ErasedMessage {
+    fn clone(&self) -> Self {
+        Self { value: self.value.copy(), language: self.language }
+    }
+}
+
+/// They compare, hash and print like the value inside.
+macro_rules! transparent {
+    ($($name:ident),+ $(,)?) => {$(
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.value.equals(&*other.value)
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl Hash for $name {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.value.feed(state);
+            }
+        }
+
+        impl Debug for $name {
+            fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+                Debug::fmt(&*self.value, f)
+            }
+        }
+    )+};
+}
+
+transparent!(Erased, ErasedConfig, ErasedMessage, ErasedRequest, ErasedEvent, ErasedTimer, ErasedDurable);
+
+macro_rules! ordered {
+    ($($name:ident),+ $(,)?) => {$(
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                self.value.rank(&*other.value)
+            }
+        }
+    )+};
+}
+
+ordered!(ErasedMessage, ErasedTimer);
+
+impl Serialize for ErasedMessage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        erased_serde::serialize(&*self.value, serializer)
+    }
+}
+
+impl Serialize for ErasedDurable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        erased_serde::serialize(&*self.value, serializer)
+    }
+}
+
+/// An algorithm with everything that a driver needs to run it, and no types; see
+/// [`family::Prepared`](crate::family::Prepared).
+pub struct Prepared {
+    /// What the algorithm says of itself, as it is going to run.
+    pub about: &'static About,
+    /// Who takes part from the beginning.
+    pub members: Members,
+    /// Who may join later.
+    pub newcomers: Vec<NodeId>,
+    /// The settings as they were given, with what was decided about recovery.
+    pub settings: BTreeMap<String, String>,
+    /// How many locks.
+    pub locks: usize,
+    /// The configuration of the protocol.
+    pub config: ErasedConfig,
+    /// Whether channels keep their order.
+    pub fifo: bool,
+    /// Whether messages travel forever although nobody wants anything.
+    pub restless: bool,
+    /// Whether processes may join and leave.
+    pub changes_group: bool,
+    /// Whether there is a token that moves.
+    pub is_token_based: bool,
+    /// About how many messages a run takes.
+    pub expected_messages: u64,
+    /// Who judges.
+    pub judge: Box<dyn ErasedJudge>,
+    /// The users of a simulated run.
+    pub users: Box<dyn Workload<Erased>>,
+    /// What measures it.
+    pub meter: Box<dyn ErasedMeter>,
+    /// What serves the clients of a live process.
+    pub desk: Box<dyn Desk<Erased>>,
+}
+
+impl Prepared {
+    /// The request that words mean, for this lock.
+    ///
+    /// # Errors
+    /// If the family has no such request.
+    pub fn request(&self, words: &str, lock: usize) -> Result<ErasedRequest, SettingError> {
+        self.config.parse(words, lock).ok_or_else(|| unknown_request(words, &self.about.family))
+    }
+}
+
+impl<F: Family> From<family::Prepared<F>> for Prepared {
+    fn from(prepared: family::Prepared<F>) -> Self {
+        let language = language::<F>();
+        Self {
+            about: prepared.about,
+            members: prepared.members,
+            newcomers: prepared.newcomers,
+            settings: prepared.settings,
+            locks: prepared.locks,
+            config: ErasedConfig { value: Arc::new(prepared.config), language },
+            fifo: prepared.fifo,
+            restless: prepared.restless,
+            changes_group: prepared.changes_group,
+            is_token_based: F::is_token_based(),
+            expected_messages: prepared.expected_messages,
+            judge: Box::new(Watching::<F, _>::new(prepared.judge)),
+            users: Box::new(Asking::<F>::new(prepared.users)),
+            meter: Box::new(Watching::<F, _>::new(prepared.meter)),
+            desk: Box::new(Serving::<F>::new(prepared.desk)),
+        }
+    }
+}
+
+/// Erases the types of a prepared algorithm.
+pub struct Erase;
+
+impl Use for Erase {
+    type Output = Prepared;
+    const SEVERAL: bool = true;
+
+    fn with<F: Family>(self, prepared: family::Prepared<F>) -> Prepared {
+        prepared.into()
+    }
+}

@@ -1,0 +1,183 @@
+//! An algorithm does the same whether its types are erased or not, and it looks the same from outside.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use conclave_algorithms::erased::{Erased, ErasedConfig};
+use conclave_algorithms::family::{Family, Prepared, Registered, Use, Wanted};
+use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::{About, SettingError};
+use conclave_core::{Boot, Effect, Incarnation, Input, Members, Message as _, NodeId, Protocol, Timing};
+
+/// Steps after which an algorithm that never rests is left alone.
+const STEPS: usize = 400;
+
+/// A value as it prints, and as it hashes.
+fn seen<T: Debug + Hash>(value: &T) -> String {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    format!("{value:?} {:016x}", hasher.finish())
+}
+
+/// A run in which everyone asks, messages arrive in the order of sending, and timers run out when nothing else moves.
+struct Run<P: Protocol> {
+    states: Vec<P>,
+    members: Members,
+    messages: VecDeque<(NodeId, NodeId, P::Message)>,
+    timers: VecDeque<(NodeId, P::Timer)>,
+    durables: Vec<P::Durable>,
+    transcript: Vec<String>,
+}
+
+impl<P: Protocol> Run<P> {
+    fn new(members: &Members, config: &P::Config) -> Self {
+        let boot = |id| {
+            let (timing, life) = (Timing::default(), Incarnation::FIRST);
+            P::boot(Boot { id, members, config, timing, life, saved: None })
+        };
+        Self {
+            states: members.iter().map(boot).collect(),
+            members: members.clone(),
+            messages: VecDeque::new(),
+            timers: VecDeque::new(),
+            durables: Vec::new(),
+            transcript: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, process: NodeId, input: Input<P>) {
+        let place = self.members.position(process).expect("a member");
+        self.transcript.push(format!("{process}: {}", seen(&input)));
+        let mut effects = Vec::new();
+        self.states[place].handle(input, &mut effects);
+        for effect in effects {
+            self.transcript.push(seen(&effect));
+            match effect {
+                Effect::Send { to, message } => {
+                    let json = serde_json::to_string(&message).expect("plain data");
+                    let (kind, is_overhead) = (message.kind(), message.is_overhead());
+                    self.transcript.push(format!("{kind} {is_overhead} {json}"));
+                    self.messages.push_back((process, to, message));
+                }
+                Effect::Arm { timer, .. } => {
+                    self.timers.retain(|armed| *armed != (process, timer.clone()));
+                    self.timers.push_back((process, timer));
+                }
+                Effect::Disarm(timer) => self.timers.retain(|armed| *armed != (process, timer.clone())),
+                Effect::Save(durable) => {
+                    self.transcript.push(serde_json::to_string(&durable).expect("plain data"));
+                    self.durables.push(durable);
+                }
+                Effect::Emit(_) | Effect::Reject { .. } => {}
+            }
+        }
+        let state = &self.states[place];
+        state.assert_invariants();
+        self.transcript.push(format!("{} {}", state.phase().name, seen(state)));
+    }
+
+    /// Runs to the end, or for long enough.
+    fn go(&mut self, request: &P::Request) {
+        for process in self.members.clone().iter() {
+            self.step(process, Input::Start);
+        }
+        for process in self.members.clone().iter() {
+            self.step(process, Input::Request(request.clone()));
+        }
+        for _ in 0..STEPS {
+            if let Some((from, to, message)) = self.messages.pop_front() {
+                self.step(to, Input::Receive { from, message });
+            } else if let Some((process, timer)) = self.timers.pop_front() {
+                self.step(process, Input::Expire(timer));
+            } else {
+                break;
+            }
+        }
+        // What the checker does to states and messages.
+        for state in &mut self.states {
+            let mut count = 0;
+            state.visit_counters(&mut |_| count += 1);
+            self.transcript.push(format!("{count} counters"));
+        }
+    }
+}
+
+/// What is asked first of a family.
+fn words(about: &About) -> &'static str {
+    about.family.requests[0].traced
+}
+
+struct Typed;
+
+impl Use for Typed {
+    type Output = Vec<String>;
+    const SEVERAL: bool = true;
+
+    fn with<F: Family>(self, prepared: Prepared<F>) -> Vec<String> {
+        let mut run = Run::<F::Protocol>::new(&prepared.members, &prepared.config);
+        run.go(&F::parse(words(prepared.about), prepared.locks - 1).expect("it is listed"));
+        run.transcript
+    }
+}
+
+fn typed(name: &str, mut wanted: Wanted<'_>) -> Result<Vec<String>, SettingError> {
+    struct Named<'a, 'b>(&'a mut Wanted<'b>);
+    impl Visitor for Named<'_, '_> {
+        type Output = Result<Vec<String>, SettingError>;
+
+        fn visit<R: Registered>(self) -> Self::Output {
+            R::prepare(self.0, Typed)
+        }
+    }
+    registry::visit(name, Named(&mut wanted)).expect("it is registered")
+}
+
+fn erased(name: &str, mut wanted: Wanted<'_>) -> Result<Run<Erased>, SettingError> {
+    let prepared = registry::prepare(name, &mut wanted).expect("it is registered")?;
+    let mut run = Run::<Erased>::new(&prepared.members, &prepared.config);
+    run.go(&prepared.request(words(prepared.about), prepared.locks - 1)?);
+    read_back(&run, &prepared.config);
+    Ok(run)
+}
+
+/// Messages and durable values can be read again by whoever knows the algorithm.
+fn read_back(run: &Run<Erased>, config: &ErasedConfig) {
+    for (_, _, message) in &run.messages {
+        let json = serde_json::to_string(message).expect("plain data");
+        let mut from = serde_json::Deserializer::from_str(&json);
+        let again = config.read_message(&mut <dyn erased_serde::Deserializer<'_>>::erase(&mut from));
+        assert_eq!(again.expect("it was written so"), *message);
+    }
+    for durable in &run.durables {
+        let json = serde_json::to_string(durable).expect("plain data");
+        let mut from = serde_json::Deserializer::from_str(&json);
+        let again = config.read_durable(&mut <dyn erased_serde::Deserializer<'_>>::erase(&mut from));
+        assert_eq!(again.expect("it was written so"), *durable);
+    }
+    let mut nonsense = serde_json::Deserializer::from_str("\"nonsense\"");
+    assert!(config.read_message(&mut <dyn erased_serde::Deserializer<'_>>::erase(&mut nonsense)).is_err());
+}
+
+#[test]
+fn an_erased_algorithm_does_and_looks_the_same() {
+    let (nodes, none) = ([1, 2, 3].map(NodeId), BTreeMap::new());
+    for about in registry::all() {
+        for (locks, failures) in [(1, false), (1, true), (2, false), (2, true)] {
+            let wanted = || Wanted { locks, failures, ..Wanted::new(&nodes, &none) };
+            match (typed(about.name, wanted()), erased(about.name, wanted())) {
+                (Ok(typed), Ok(erased)) => {
+                    assert!(typed.len() > 12, "{} does something", about.name);
+                    assert_eq!(typed, erased.transcript, "{}, {locks} locks", about.name);
+                }
+                (typed, erased) => assert_eq!(typed.err(), erased.err(), "{}", about.name),
+            }
+        }
+    }
+}
+
+#[test]
+fn an_algorithm_that_does_not_exist_is_not_prepared() {
+    let (nodes, none) = ([NodeId(1)], BTreeMap::new());
+    assert!(registry::prepare("nobody", &mut Wanted::new(&nodes, &none)).is_none());
+}

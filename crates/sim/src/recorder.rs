@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use conclave_algorithms::family::{Family, timer_word};
+use conclave_algorithms::erased::{Erased, ErasedEvent, ErasedRequest};
+use conclave_algorithms::family::{EventText, Family, timer_word};
 use conclave_core::{
     Deviation, Disturbance, Incarnation, Input, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
 };
@@ -190,12 +191,13 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
 impl<P: Protocol> Recorder<P> {
     /// The trace of all that was recorded, in the words of the family.
     #[must_use]
-    pub fn trace<F: Family<Protocol = P>>(&self, header: Header) -> Trace {
-        let mut export = Export { nodes: &header.nodes, nth: BTreeMap::new(), carried: BTreeMap::new() };
+    pub fn trace(&self, header: Header, words: &Words<P>) -> Trace {
+        let (nth, carried) = (BTreeMap::new(), BTreeMap::new());
+        let mut export = Export { nodes: &header.nodes, words, nth, carried };
         let mut phases = vec![Phase::IDLE.name; header.nodes.len()];
         let mut records = Vec::with_capacity(self.entries.len());
         for (id, entry) in self.entries.iter().enumerate() {
-            let what = export.what::<F>(id as u32, entry);
+            let what = export.what(id as u32, entry);
             let phase = phases.get_mut(entry.process as usize);
             let phase = phase.map(|last| {
                 *last = entry.phase.map_or(*last, |phase| phase.name);
@@ -220,21 +222,41 @@ impl<P: Protocol> Recorder<P> {
     }
 }
 
+/// How requests and events are worded.
+pub struct Words<P: Protocol> {
+    show: fn(&P::Request) -> (String, usize),
+    told: fn(&P::Event) -> EventText,
+}
+
+impl<P: Protocol> Words<P> {
+    /// In the words of a family.
+    #[must_use]
+    pub fn of<F: Family<Protocol = P>>() -> Self {
+        Self { show: F::show, told: F::told }
+    }
+}
+
+impl Words<Erased> {
+    /// In the words of whichever family they belong to.
+    pub const ERASED: Self = Self { show: ErasedRequest::show, told: ErasedEvent::told };
+}
+
 /// Turns entries into records.
-struct Export<'a> {
+struct Export<'a, P: Protocol> {
     nodes: &'a [NodeId],
+    words: &'a Words<P>,
     /// Messages so far, by channel.
     nth: BTreeMap<(u32, u32), u64>,
     /// Messages by the entry of their send.
     carried: BTreeMap<u32, Carried>,
 }
 
-impl Export<'_> {
-    fn what<F: Family>(&mut self, id: u32, entry: &Entry<F::Protocol>) -> What {
+impl<P: Protocol> Export<'_, P> {
+    fn what(&mut self, id: u32, entry: &Entry<P>) -> What {
         match &entry.what {
             Raw::Start => What::Start,
             Raw::Request(request) => {
-                let (request, lock) = F::show(request);
+                let (request, lock) = (self.words.show)(request);
                 What::Request { request, lock }
             }
             Raw::Timer(timer) => What::Timer { timer: timer_word(timer) },
@@ -252,7 +274,7 @@ impl Export<'_> {
             Raw::Drop => What::Drop(self.carried[&entry.cause].clone()),
             Raw::Duplicate => What::Duplicate(self.carried[&entry.cause].clone()),
             Raw::Emit(event) => {
-                let told = F::told(event);
+                let told = (self.words.told)(event);
                 What::Event { event: told.event, fence: told.fence, lock: told.lock }
             }
             Raw::Reject(peer, why) => What::Reject { peer: *peer, why: (*why).to_string() },

@@ -1,16 +1,20 @@
 //! A simulated run, from plan to report.
 
-use conclave_algorithms::family::{Family, Meter as _, Prepared, Registered, Use, Wanted};
-use conclave_algorithms::measure::Ran;
+use std::collections::BTreeMap;
+
+use conclave_algorithms::erased::{self, Erase, ErasedMessage};
+use conclave_algorithms::family::{Family, MessageOf, Meter as _, Prepared, Registered, Use, Wanted};
+use conclave_algorithms::measure::{Measured, Ran};
 use conclave_algorithms::registry::{self, Visitor};
+use conclave_algorithms::workload::Workload;
 use conclave_algorithms::{About, Channels, Ending, Judge, SettingError, Violation};
-use conclave_core::{NodeId, Protocol};
+use conclave_core::{Members, NodeId, Observer, Protocol};
 use conclave_trace::{Header, Setup, Trace};
 
 use crate::digest::Digest;
 use crate::metrics::Traffic;
 use crate::plan::Plan;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Words};
 use crate::report::{Facts, Report};
 use crate::rng::{Rng, stream};
 use crate::script::{PlayError, append_violation};
@@ -32,7 +36,26 @@ pub struct Outcome {
 /// # Errors
 /// If there is no such algorithm, or it cannot be set up so.
 pub fn simulate_setup(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcome, PlayError> {
-    by_name(setup, plan, Simulator { record })
+    struct ByName<'a, 'b>(&'a mut Wanted<'b>, Simulator<'a>);
+    impl Visitor for ByName<'_, '_> {
+        type Output = Result<Outcome, SettingError>;
+
+        fn visit<R: Registered>(self) -> Self::Output {
+            R::prepare(self.0, self.1)?
+        }
+    }
+    let unknown = || PlayError::UnknownAlgorithm(setup.algorithm.clone());
+    let about = registry::find(&setup.algorithm).ok_or_else(unknown)?;
+    let plan = &completed(about, setup.mutant.as_deref(), plan);
+    let simulator = Simulator { setup, plan, record };
+    let outcome = planned(about, setup, plan, |wanted| {
+        if plan.locks > 1 {
+            registry::prepare(about.name, wanted).map(|prepared| simulator.go_erased(prepared?))
+        } else {
+            registry::visit(about.name, ByName(wanted, simulator))
+        }
+    });
+    Ok(outcome.ok_or_else(unknown)??)
 }
 
 /// Simulates a run of an algorithm that no registry has to know: `simulate::<mutex::Of<MyLock>>`.
@@ -40,7 +63,15 @@ pub fn simulate_setup(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcom
 /// # Errors
 /// If it cannot be set up so.
 pub fn simulate<R: Registered>(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcome, SettingError> {
-    with::<R, _>(setup, plan, Simulator { record })
+    let plan = &completed(R::ABOUT, setup.mutant.as_deref(), plan);
+    let simulator = Simulator { setup, plan, record };
+    planned(R::ABOUT, setup, plan, |wanted| {
+        if plan.locks > 1 {
+            simulator.go_erased(R::prepare(wanted, Erase)?)
+        } else {
+            R::prepare(wanted, simulator)?
+        }
+    })
 }
 
 /// About how many messages a run takes, as far as a formula tells.
@@ -48,47 +79,20 @@ pub fn simulate<R: Registered>(setup: &Setup, plan: &Plan, record: bool) -> Resu
 /// # Errors
 /// If there is no such algorithm, or it cannot be set up so: the way to ask beforehand.
 pub fn expected_messages(setup: &Setup, plan: &Plan) -> Result<u64, PlayError> {
-    by_name(setup, plan, Estimate)
+    let unknown = || PlayError::UnknownAlgorithm(setup.algorithm.clone());
+    let about = registry::find(&setup.algorithm).ok_or_else(unknown)?;
+    let plan = &completed(about, setup.mutant.as_deref(), plan);
+    let prepared = planned(about, setup, plan, |wanted| registry::prepare(about.name, wanted));
+    let prepared = prepared.ok_or_else(unknown)??;
+    Outline::from(&prepared).check(plan)?;
+    Ok(prepared.expected_messages)
 }
 
-/// Something to be done with a plan and the algorithm that is prepared for it.
-trait Planned {
-    type Output;
-
-    fn with<F: Family>(self, prepared: Prepared<F>, header: Header, plan: &Plan) -> Self::Output;
-}
-
-fn by_name<P: Planned>(setup: &Setup, plan: &Plan, then: P) -> Result<P::Output, PlayError> {
-    struct Named<'a, P>(&'a Setup, &'a Plan, P);
-    impl<P: Planned> Visitor for Named<'_, P> {
-        type Output = Result<P::Output, SettingError>;
-
-        fn visit<R: Registered>(self) -> Self::Output {
-            with::<R, P>(self.0, self.1, self.2)
-        }
-    }
-    let done = registry::visit(&setup.algorithm, Named(setup, plan, then));
-    Ok(done.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
-}
-
-fn with<R: Registered, P: Planned>(setup: &Setup, plan: &Plan, then: P) -> Result<P::Output, SettingError> {
-    struct Checked<'a, P>(&'a Setup, &'a Plan, P);
-    impl<P: Planned> Use for Checked<'_, P> {
-        type Output = Result<P::Output, SettingError>;
-        const SEVERAL: bool = true;
-
-        fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
-            let Self(setup, plan, then) = self;
-            check(&prepared, plan)?;
-            let mut header = header(setup, &prepared);
-            header.seed = Some(plan.seed);
-            Ok(then.with(prepared, header, plan))
-        }
-    }
-    let plan = &completed(R::ABOUT, setup.mutant.as_deref(), plan);
+/// Says what a plan wants of an algorithm.
+fn planned<T>(about: &About, setup: &Setup, plan: &Plan, then: impl FnOnce(&mut Wanted<'_>) -> T) -> T {
     let (nodes, newcomers): (Vec<_>, _) = (plan.members.iter().collect(), plan.faults.newcomers());
-    let fifo = plan.channels.unwrap_or(R::ABOUT.channels) == Channels::Fifo;
-    let mut wanted = Wanted {
+    let fifo = plan.channels.unwrap_or(about.channels) == Channels::Fifo;
+    then(&mut Wanted {
         newcomers: &newcomers,
         mutant: setup.mutant.as_deref(),
         channels: plan.channels,
@@ -99,8 +103,7 @@ fn with<R: Registered, P: Planned>(setup: &Setup, plan: &Plan, then: P) -> Resul
         demand: plan.demand(),
         shuffle: Some(Box::new(Rng::new(plan.seed, stream::RING))),
         ..Wanted::new(&nodes, &setup.settings)
-    };
-    R::prepare(&mut wanted, Checked(setup, plan, then))?
+    })
 }
 
 /// The plan with the failures that it takes to see the mutant that is asked for, if any, and with an end of chance where
@@ -117,63 +120,157 @@ fn completed(about: &About, mutant: Option<&str>, plan: &Plan) -> Plan {
     plan
 }
 
-/// Whether the algorithm can be run so: nobody can join a group that lets nobody in, and where there is no token, none
-/// can be lost.
-fn check<F: Family>(prepared: &Prepared<F>, plan: &Plan) -> Result<(), SettingError> {
-    let (name, faults) = (prepared.about.name, &plan.faults);
-    let why = if prepared.restless && plan.network(true).max_delay() == Some(0) {
-        format!("{name} never rests: with messages that take no time, no time passes at all")
-    } else if faults.changes_group() && plan.locks > 1 {
-        "processes join and leave a single lock only".into()
-    } else if faults.changes_group() && !prepared.changes_group {
-        format!("{name} lets nobody join or leave")
-    } else if !faults.lost_tokens.is_empty() && !F::is_token_based() {
-        format!("{name} moves no token, so none can be lost")
-    } else {
-        return faults.contradiction(&plan.members).map_or(Ok(()), |why| Err(SettingError::Unfit(why)));
-    };
-    Err(SettingError::Unfit(why))
+/// What is known of a prepared algorithm, whether its types are erased or not.
+pub(crate) struct Outline<'a> {
+    about: &'static About,
+    members: &'a Members,
+    newcomers: &'a [NodeId],
+    settings: &'a BTreeMap<String, String>,
+    locks: usize,
+    fifo: bool,
+    restless: bool,
+    changes_group: bool,
+    is_token_based: bool,
 }
 
-/// What a trace of a prepared algorithm says at its top.
-pub(crate) fn header<F: Family>(setup: &Setup, prepared: &Prepared<F>) -> Header {
-    let channels = if prepared.fifo { Channels::Fifo } else { Channels::Any };
-    Header {
-        nodes: prepared.members.iter().chain(prepared.newcomers.iter().copied()).collect(),
-        newcomers: prepared.newcomers.clone(),
-        settings: prepared.settings.clone(),
-        channels: channels.name().into(),
-        locks: prepared.locks,
-        ..setup.to_header(channels.name())
+impl<'a, F: Family> From<&'a Prepared<F>> for Outline<'a> {
+    fn from(prepared: &'a Prepared<F>) -> Self {
+        Self {
+            about: prepared.about,
+            members: &prepared.members,
+            newcomers: &prepared.newcomers,
+            settings: &prepared.settings,
+            locks: prepared.locks,
+            fifo: prepared.fifo,
+            restless: prepared.restless,
+            changes_group: prepared.changes_group,
+            is_token_based: F::is_token_based(),
+        }
     }
 }
 
-struct Estimate;
-
-impl Planned for Estimate {
-    type Output = u64;
-
-    fn with<F: Family>(self, prepared: Prepared<F>, _header: Header, _plan: &Plan) -> u64 {
-        prepared.expected_messages
+impl<'a> From<&'a erased::Prepared> for Outline<'a> {
+    fn from(prepared: &'a erased::Prepared) -> Self {
+        Self {
+            about: prepared.about,
+            members: &prepared.members,
+            newcomers: &prepared.newcomers,
+            settings: &prepared.settings,
+            locks: prepared.locks,
+            fifo: prepared.fifo,
+            restless: prepared.restless,
+            changes_group: prepared.changes_group,
+            is_token_based: prepared.is_token_based,
+        }
     }
 }
 
-struct Simulator {
+impl Outline<'_> {
+    /// Whether the algorithm can be run so: nobody can join a group that lets nobody in, and where there is no token,
+    /// none can be lost.
+    fn check(&self, plan: &Plan) -> Result<(), SettingError> {
+        let (name, faults) = (self.about.name, &plan.faults);
+        let why = if self.restless && plan.network(true).max_delay() == Some(0) {
+            format!("{name} never rests: with messages that take no time, no time passes at all")
+        } else if faults.changes_group() && plan.locks > 1 {
+            "processes join and leave a single lock only".into()
+        } else if faults.changes_group() && !self.changes_group {
+            format!("{name} lets nobody join or leave")
+        } else if !faults.lost_tokens.is_empty() && !self.is_token_based {
+            format!("{name} moves no token, so none can be lost")
+        } else {
+            return faults.contradiction(&plan.members).map_or(Ok(()), |why| Err(SettingError::Unfit(why)));
+        };
+        Err(SettingError::Unfit(why))
+    }
+
+    /// What a trace says at its top.
+    pub(crate) fn header(&self, setup: &Setup) -> Header {
+        let channels = if self.fifo { Channels::Fifo } else { Channels::Any };
+        Header {
+            nodes: self.members.iter().chain(self.newcomers.iter().copied()).collect(),
+            newcomers: self.newcomers.to_vec(),
+            settings: self.settings.clone(),
+            channels: channels.name().into(),
+            locks: self.locks,
+            ..setup.to_header(channels.name())
+        }
+    }
+}
+
+/// A run that is to be simulated.
+#[derive(Clone, Copy)]
+struct Simulator<'a> {
+    setup: &'a Setup,
+    plan: &'a Plan,
     record: bool,
 }
 
-impl Planned for Simulator {
-    type Output = Outcome;
+/// One lock, or whatever else there is one of: compiled for its algorithm, since this has to be fast.
+impl Use for Simulator<'_> {
+    type Output = Result<Outcome, SettingError>;
+    const SEVERAL: bool = false;
 
-    /// Runs to the end, or to the first broken promise.
-    fn with<F: Family>(self, prepared: Prepared<F>, header: Header, plan: &Plan) -> Outcome {
+    fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
+        let header = self.header(&Outline::from(&prepared))?;
         let Prepared { members, newcomers, restless, config, fifo, judge, users, meter, .. } = prepared;
+        let words = Words::of::<F>();
+        let carries_token = |message: &MessageOf<F>| F::token_in(message).is_some();
+        let cast =
+            Cast { members, newcomers, restless, config, fifo, judge, users, meter, words, carries_token };
+        Ok(cast.go(header, self, |meter, judge, ran| meter.measured(judge, ran)))
+    }
+}
+
+impl Simulator<'_> {
+    /// Several locks: slower than one that is compiled for its algorithm, and compiled once.
+    fn go_erased(self, prepared: erased::Prepared) -> Result<Outcome, SettingError> {
+        let header = self.header(&Outline::from(&prepared))?;
+        let erased::Prepared { members, newcomers, restless, config, fifo, judge, users, meter, .. } =
+            prepared;
+        let (words, carries_token) = (Words::ERASED, ErasedMessage::carries_token as fn(&_) -> _);
+        let cast =
+            Cast { members, newcomers, restless, config, fifo, judge, users, meter, words, carries_token };
+        Ok(cast.go(header, self, |meter, judge, ran| meter.measured(&**judge, ran)))
+    }
+
+    /// The top of the trace, if the algorithm can be run so.
+    fn header(&self, outline: &Outline<'_>) -> Result<Header, SettingError> {
+        outline.check(self.plan)?;
+        Ok(Header { seed: Some(self.plan.seed), ..outline.header(self.setup) })
+    }
+}
+
+/// Who takes part in a run, and who watches it.
+struct Cast<P: Protocol, J, U, M> {
+    members: Members,
+    newcomers: Vec<NodeId>,
+    restless: bool,
+    config: P::Config,
+    fifo: bool,
+    judge: J,
+    users: U,
+    meter: M,
+    words: Words<P>,
+    carries_token: fn(&P::Message) -> bool,
+}
+
+impl<P: Protocol, J: Judge<P>, U: Workload<P>, M: Observer<P>> Cast<P, J, U, M> {
+    /// Runs to the end, or to the first broken promise.
+    fn go(
+        self,
+        header: Header,
+        Simulator { plan, record, .. }: Simulator<'_>,
+        measured: impl FnOnce(&M, &J, &Ran<'_>) -> Measured,
+    ) -> Outcome {
+        let Self { members, newcomers, restless, config, fifo, judge, users, meter, words, carries_token } =
+            self;
         let everyone = members.len() + newcomers.len();
-        let scene = Scene::<F::Protocol> {
+        let scene = Scene::<P> {
             members: members.clone(),
             newcomers,
             restless,
-            carries_token: |message| F::token_in(message).is_some(),
+            carries_token,
             config,
             timing: plan.timing(),
             network: plan.network(fifo),
@@ -187,15 +284,15 @@ impl Planned for Simulator {
             run.be_paranoid();
         }
         let mut watch =
-            (((judge, meter), (Traffic::new(everyone), Digest::new())), self.record.then(Recorder::new));
+            (((judge, meter), (Traffic::new(everyone), Digest::new())), record.then(Recorder::new));
         let begin = std::time::Instant::now();
-        let rest = run.go(&mut watch, |(((judge, _), _), _)| is_broken::<F::Protocol, _>(judge));
+        let rest = run.go(&mut watch, |(((judge, _), _), _)| is_broken::<P, _>(judge));
         let (((mut judge, meter), (traffic, digest)), recorder) = watch;
         let wall_seconds = begin.elapsed().as_secs_f64();
         judge.end(run.world().steps(), ending(rest));
         let violation = judge.violation().cloned();
         let trace = recorder.map(|recorder| {
-            let mut trace = recorder.trace::<F>(header.clone());
+            let mut trace = recorder.trace(header.clone(), &words);
             if let Some(violation) = &violation {
                 append_violation(&mut trace, violation);
             }
@@ -219,7 +316,7 @@ impl Planned for Simulator {
             digest: digest.value(),
             judgements: judge.judgements(),
         };
-        let report = facts.report(meter.measured(&judge, &ran));
+        let report = facts.report(measured(&meter, &judge, &ran));
         Outcome { report, violation, trace }
     }
 }
@@ -240,27 +337,17 @@ fn ending(rest: Rest) -> Ending {
 ///
 /// # Errors
 /// If there is no such algorithm, or it cannot be set up so.
-pub(crate) fn prepare<U: Use>(setup: &Setup, newcomers: &[NodeId], user: U) -> Result<U::Output, PlayError> {
-    struct ByHand<'a, U>(&'a Setup, &'a [NodeId], U);
-    impl<U: Use> Visitor for ByHand<'_, U> {
-        type Output = Result<U::Output, SettingError>;
-
-        fn visit<R: Registered>(self) -> Self::Output {
-            let Self(setup, newcomers, user) = self;
-            prepare_algorithm::<R, U>(setup, newcomers, user)
-        }
-    }
-    let done = registry::visit(&setup.algorithm, ByHand(setup, newcomers, user));
-    Ok(done.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
+pub(crate) fn prepare(setup: &Setup, newcomers: &[NodeId]) -> Result<erased::Prepared, PlayError> {
+    let prepared = registry::prepare(&setup.algorithm, &mut by_hand(setup, newcomers));
+    Ok(prepared.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
 }
 
 /// The same for an algorithm that no registry has to know.
-pub(crate) fn prepare_algorithm<R: Registered, U: Use>(
+pub(crate) fn prepare_algorithm<R: Registered>(
     setup: &Setup,
     newcomers: &[NodeId],
-    user: U,
-) -> Result<U::Output, SettingError> {
-    R::prepare(&mut by_hand(setup, newcomers), user)
+) -> Result<erased::Prepared, SettingError> {
+    R::prepare(&mut by_hand(setup, newcomers), Erase)
 }
 
 fn by_hand<'a>(setup: &'a Setup, newcomers: &'a [NodeId]) -> Wanted<'a> {

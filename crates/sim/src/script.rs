@@ -1,16 +1,15 @@
 //! Plays golden scripts.
 
-use core::marker::PhantomData;
-
-use conclave_algorithms::family::{EventOf, Family, Prepared, Registered, Use};
-use conclave_algorithms::{Judge, Judgement, SettingError, Violation};
+use conclave_algorithms::erased::{Erased, ErasedEvent, ErasedMessage, Prepared};
+use conclave_algorithms::family::Registered;
+use conclave_algorithms::{Judgement, SettingError, Violation};
 use conclave_core::{
-    Disturbance, Incarnation, Message, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
+    Disturbance, Incarnation, Message as _, Moment, NodeId, Observer, Phase, Process, Protocol as _, Transit,
 };
-use conclave_trace::{Command, Header, Record, Script, Setup, Trace, What, inside_step, message_text};
+use conclave_trace::{Command, Header, Record, Script, Trace, What, inside_step, message_text};
 
-use crate::recorder::Recorder;
-use crate::run::{header, prepare, prepare_algorithm};
+use crate::recorder::{Recorder, Words};
+use crate::run::{Outline, prepare, prepare_algorithm};
 use crate::stage::Stage;
 
 /// A script that was played.
@@ -67,7 +66,9 @@ pub enum PlayError {
 /// If the script asks for what does not exist, or a command is not possible at its place.
 pub fn play(script: &Script) -> Result<Played, PlayError> {
     let Some(setup) = script.setup() else { return Err(PlayError::NoRun) };
-    prepare(setup, &script.newcomers(), Player { script, setup })?
+    let prepared = prepare(setup, &script.newcomers())?;
+    let header = Outline::from(&prepared).header(setup);
+    perform(script, &prepared, header)
 }
 
 /// Plays a script of an algorithm that no registry has to know.
@@ -76,29 +77,16 @@ pub fn play(script: &Script) -> Result<Played, PlayError> {
 /// As [`play`].
 pub fn play_algorithm<R: Registered>(script: &Script) -> Result<Played, PlayError> {
     let Some(setup) = script.setup() else { return Err(PlayError::NoRun) };
-    prepare_algorithm::<R, _>(setup, &script.newcomers(), Player { script, setup })?
-}
-
-struct Player<'a> {
-    script: &'a Script,
-    setup: &'a Setup,
-}
-
-impl Use for Player<'_> {
-    type Output = Result<Played, PlayError>;
-    const SEVERAL: bool = true;
-
-    fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
-        let header = header(self.setup, &prepared);
-        perform(self.script, &prepared, header)
-    }
+    let prepared = prepare_algorithm::<R>(setup, &script.newcomers())?;
+    let header = Outline::from(&prepared).header(setup);
+    perform(script, &prepared, header)
 }
 
 /// A stage, and perhaps a scribe who keeps what happens there, in both forms. Shortening needs none, on the same stage.
-pub(crate) type Attended<F> = Stage<F, Option<(Recorder<<F as Family>::Protocol>, Narrator<F>)>>;
+pub(crate) type Attended = Stage<Option<(Recorder<Erased>, Narrator)>>;
 
-fn perform<F: Family>(script: &Script, prepared: &Prepared<F>, header: Header) -> Result<Played, PlayError> {
-    let mut stage = Attended::<F>::new(prepared, Some((Recorder::new(), Narrator::new())));
+fn perform(script: &Script, prepared: &Prepared, header: Header) -> Result<Played, PlayError> {
+    let mut stage = Attended::new(prepared, Some((Recorder::new(), Narrator::new())));
     let mut script = script.clone();
     let mut difference = None;
     let mut told = false;
@@ -124,7 +112,7 @@ fn perform<F: Family>(script: &Script, prepared: &Prepared<F>, header: Header) -
     stage.end();
     let violation = stage.judge().violation().cloned();
     let (recorder, _) = stage.observer().take().expect("it was there from the beginning");
-    let mut trace = recorder.trace::<F>(header);
+    let mut trace = recorder.trace(header, &Words::ERASED);
     if let Some(violation) = &violation {
         append_violation(&mut trace, violation);
     }
@@ -138,46 +126,39 @@ fn first_difference(line: usize, recorded: &[String], came_out: &[String]) -> Op
 }
 
 /// Tells in one line what a process did with an input.
-pub(crate) struct Narrator<F> {
+pub(crate) struct Narrator {
     lines: Vec<String>,
     phases: Vec<Option<&'static str>>,
     parts: Vec<String>,
     /// After how many effects of its step the process that is about to crash was interrupted.
     interrupted: Option<u32>,
-    family: PhantomData<F>,
 }
 
-impl<F> Narrator<F> {
+impl Narrator {
     fn new() -> Self {
-        Self {
-            lines: Vec::new(),
-            phases: Vec::new(),
-            parts: Vec::new(),
-            interrupted: None,
-            family: PhantomData,
-        }
+        Self { lines: Vec::new(), phases: Vec::new(), parts: Vec::new(), interrupted: None }
     }
 }
 
-impl<F: Family> Observer<F::Protocol> for Narrator<F> {
-    fn send(&mut self, _at: &Moment, transit: &Transit, message: &<F::Protocol as Protocol>::Message) {
+impl Observer<Erased> for Narrator {
+    fn send(&mut self, _at: &Moment, transit: &Transit, message: &ErasedMessage) {
         let text = message_text(message.kind(), message);
         self.parts.push(format!("{} => {} {text}", transit.from.id, transit.to.id));
     }
 
-    fn drop(&mut self, _at: &Moment, transit: &Transit, message: &<F::Protocol as Protocol>::Message) {
+    fn drop(&mut self, _at: &Moment, transit: &Transit, message: &ErasedMessage) {
         self.lines.push(format!("{} => {} {} is lost", transit.from.id, transit.to.id, message.kind()));
     }
 
-    fn emit(&mut self, _at: &Moment, process: Process, event: &EventOf<F>) {
-        self.parts.push(format!("{} {}", process.id, F::told(event)));
+    fn emit(&mut self, _at: &Moment, process: Process, event: &ErasedEvent) {
+        self.parts.push(format!("{} {}", process.id, event.told()));
     }
 
     fn reject(&mut self, _at: &Moment, process: Process, from: NodeId, why: &'static str) {
         self.parts.push(format!("{} rejects {from}: {why}", process.id));
     }
 
-    fn handled(&mut self, _at: &Moment, process: Process, state: &F::Protocol) {
+    fn handled(&mut self, _at: &Moment, process: Process, state: &Erased) {
         let phase = state.phase();
         if self.phases.len() <= process.index() {
             self.phases.resize(process.index() + 1, None);

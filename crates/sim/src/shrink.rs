@@ -4,8 +4,8 @@
 //! its commands are taken out, many at a time and then one by one, as long as the property still breaks (Zeller and
 //! Hildebrandt's delta debugging, 2002). What remains is a script.
 
-use conclave_algorithms::family::{Family, Prepared, Use};
-use conclave_algorithms::{Judge, Synchrony, registry};
+use conclave_algorithms::erased::Prepared;
+use conclave_algorithms::{Synchrony, registry};
 use conclave_core::Members;
 use conclave_trace::{Block, Carry, Command, Script, Setup, commands_of, newcomers};
 
@@ -13,7 +13,6 @@ use crate::faults::Faults;
 use crate::plan::Plan;
 use crate::run::{Outcome, prepare, simulate_setup};
 use crate::script::{Attended, play};
-use crate::stage::Stage;
 
 /// Seeds tried for each smaller size.
 const SEEDS: u64 = 300;
@@ -41,7 +40,7 @@ pub fn shrink(setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
         effort: EFFORT,
         commands: &commands,
     };
-    let shortened = prepare(&setup, &newcomers(&commands), shrinker).ok()??;
+    let shortened = shrinker.run(&prepare(&setup, &newcomers(&commands)).ok()?)?;
     Some(write(&setup, shortened, property))
 }
 
@@ -90,26 +89,17 @@ struct Shrinker<'a> {
     commands: &'a [Command],
 }
 
-impl Use for Shrinker<'_> {
-    type Output = Option<Vec<Command>>;
-    const SEVERAL: bool = true;
-
-    fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
-        self.run::<F>(&|| Stage::new(&prepared, None))
-    }
-}
-
 impl Shrinker<'_> {
     /// The shortest list of commands that was found to break the property.
-    fn run<F: Family>(mut self, stage: &impl Fn() -> Attended<F>) -> Option<Vec<Command>> {
-        let mut best = self.breaks(self.commands, stage)?;
+    fn run(mut self, prepared: &Prepared) -> Option<Vec<Command>> {
+        let mut best = self.breaks(self.commands, prepared)?;
         let mut chunk = best.len().div_ceil(2);
         while self.thorough {
             let (before, mut start) = (best.len(), 0);
             while start < best.len() && self.effort > 0 {
                 let end = (start + chunk).min(best.len());
                 let without: Vec<_> = best[..start].iter().chain(&best[end..]).cloned().collect();
-                match self.breaks(&without, stage) {
+                match self.breaks(&without, prepared) {
                     Some(shorter) => best = shorter,
                     None => start = end,
                 }
@@ -119,16 +109,12 @@ impl Shrinker<'_> {
             }
             chunk = chunk.div_ceil(2).max(1);
         }
-        Some(self.plain(&best, stage))
+        Some(self.plain(&best, prepared))
     }
 
     /// The commands up to the breaking of the property, without those that were not possible.
-    fn breaks<F: Family>(
-        &mut self,
-        commands: &[Command],
-        stage: &impl Fn() -> Attended<F>,
-    ) -> Option<Vec<Command>> {
-        let mut stage = stage();
+    fn breaks(&mut self, commands: &[Command], prepared: &Prepared) -> Option<Vec<Command>> {
+        let mut stage = Attended::new(prepared, None);
         let mut done = Vec::new();
         for command in commands {
             self.effort = self.effort.saturating_sub(1);
@@ -151,7 +137,7 @@ impl Shrinker<'_> {
     }
 
     /// Whether a command fits the faults of the run: a loss that came with a crash is none without it.
-    fn is_possible<F: Family>(&self, command: &Command, stage: &Attended<F>) -> bool {
+    fn is_possible(&self, command: &Command, stage: &Attended) -> bool {
         let Command::Carry { what: Carry::Drop, from, to, .. } = command else { return true };
         let world = stage.world();
         let is_up = |id| world.find(id).is_some_and(|process| world.is_up(process.index()));
@@ -159,8 +145,8 @@ impl Shrinker<'_> {
     }
 
     /// Messages named in the plainest way; a dead end settled at the end.
-    fn plain<F: Family>(&self, commands: &[Command], stage: &impl Fn() -> Attended<F>) -> Vec<Command> {
-        let mut stage = stage();
+    fn plain(&self, commands: &[Command], prepared: &Prepared) -> Vec<Command> {
+        let mut stage = Attended::new(prepared, None);
         let mut plain = vec![Command::Run(self.setup.clone())];
         for command in commands {
             let command = match command {

@@ -1,11 +1,15 @@
 //! A world driven by hand: every delivery, timer and fault is a command.
 //!
-//! Scripts are played here, and failing runs are made shorter here.
+//! Scripts are played here, and failing runs are made shorter here. Neither has to be fast: the types of the algorithm are
+//! erased, so that this is compiled once and not once per algorithm.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use conclave_algorithms::family::{EventOf, Family, Kind, MessageOf, Prepared, request_for, timer_word};
-use conclave_algorithms::{Ending, Judge};
+use conclave_algorithms::erased::{
+    Erased, ErasedConfig, ErasedEvent, ErasedJudge, ErasedMessage, ErasedTimer, Prepared,
+};
+use conclave_algorithms::family::{Kind, timer_word, unknown_request};
+use conclave_algorithms::{Ending, Judge as _};
 use conclave_core::{
     After, Counter, Disturbance, Floors, Incarnation, Input, Members, Message, Moment, NodeId, Observer,
     Process, Protocol, Reading, Timing, Transit,
@@ -19,29 +23,31 @@ use crate::world::{Fate, Host, Presence, World};
 const TICK: u64 = 1_000;
 
 /// A world driven by hand, with the properties of its family and whoever else watches.
-pub struct Stage<F: Family, R> {
-    world: World<F::Protocol>,
-    hand: Hand<F>,
-    watch: (F::Judge, R),
+pub struct Stage<R> {
+    world: World<Erased>,
+    hand: Hand,
+    watch: (Box<dyn ErasedJudge>, R),
     started: bool,
     family: Kind,
+    /// What turns words into requests.
+    config: ErasedConfig,
     /// Whether messages travel for ever although nobody wants anything.
     restless: bool,
     /// What goes round for ever began here.
-    loop_start: Option<Snapshot<F::Protocol>>,
+    loop_start: Option<Snapshot>,
     /// It was shown to go round for ever.
     is_endless: bool,
 }
 
 /// Everything that matters for what happens next.
-struct Snapshot<P: Protocol> {
+struct Snapshot {
     step: u64,
-    states: Vec<Option<P>>,
-    channels: BTreeMap<(usize, usize), Vec<P::Message>>,
-    timers: Vec<Vec<P::Timer>>,
+    states: Vec<Option<Erased>>,
+    channels: BTreeMap<(usize, usize), Vec<ErasedMessage>>,
+    timers: Vec<Vec<ErasedTimer>>,
 }
 
-impl<P: Protocol> Snapshot<P> {
+impl Snapshot {
     /// Moves all numbers that only grow down.
     fn normalise(&mut self, members: &Members) {
         let mut floors = Floors::default();
@@ -62,13 +68,13 @@ impl<P: Protocol> Snapshot<P> {
 }
 
 /// Keeps what is on its way until somebody says what becomes of it.
-struct Hand<F: Family> {
+struct Hand {
     fifo: bool,
     /// The time that the clocks go by: it passes only when the script says so.
     time: u64,
     clocks: Clocks,
     channels: BTreeMap<(usize, usize), Channel>,
-    timers: Vec<Vec<TimerOf<F>>>,
+    timers: Vec<Vec<ErasedTimer>>,
     /// Who is down.
     down: BTreeSet<usize>,
     /// Who crashes inside its next step.
@@ -78,8 +84,6 @@ struct Hand<F: Family> {
     /// Who has just left.
     left: Vec<usize>,
 }
-
-type TimerOf<F> = <<F as Family>::Protocol as Protocol>::Timer;
 
 /// A crash inside the next step of a process.
 #[derive(Clone, Copy, Debug)]
@@ -115,10 +119,10 @@ struct Waiting {
     waits_for_life: bool,
 }
 
-impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
+impl<R: Observer<Erased>> Stage<R> {
     /// Boots the processes; they are started by the first command that is not a crash.
     #[must_use]
-    pub fn new(prepared: &Prepared<F>, observer: R) -> Self {
+    pub fn new(prepared: &Prepared, observer: R) -> Self {
         let Prepared { about, members, newcomers, restless, config, fifo, judge, .. } = prepared;
         let n = members.len() + newcomers.len();
         let mut world = World::new(members.clone(), newcomers, config.clone(), Timing::default());
@@ -140,6 +144,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             watch: (judge.clone(), observer),
             started: false,
             family: about.family,
+            config: config.clone(),
             restless: *restless,
             loop_start: None,
             is_endless: false,
@@ -148,8 +153,8 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
 
     /// The properties as they stand.
     #[must_use]
-    pub fn judge(&self) -> &F::Judge {
-        &self.watch.0
+    pub fn judge(&self) -> &dyn ErasedJudge {
+        &*self.watch.0
     }
 
     /// Whoever else watches.
@@ -159,7 +164,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
 
     /// The processes.
     #[must_use]
-    pub fn world(&self) -> &World<F::Protocol> {
+    pub fn world(&self) -> &World<Erased> {
         &self.world
     }
 
@@ -214,8 +219,10 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
             Command::Show(process) => self.find(*process).map(|_| ()),
             Command::Ask { process, request, lock } => {
                 let index = self.up(*process)?;
-                let request =
-                    request_for::<F>(request, *lock, &self.family).map_err(|why| why.to_string())?;
+                let request = self
+                    .config
+                    .parse(request, *lock)
+                    .ok_or_else(|| unknown_request(request, &self.family).to_string())?;
                 self.input(index, Input::Request(request));
                 Ok(())
             }
@@ -297,7 +304,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
         }
     }
 
-    fn input(&mut self, index: usize, input: Input<F::Protocol>) {
+    fn input(&mut self, index: usize, input: Input<Erased>) {
         self.world.input(index, input, &mut self.hand, &mut self.watch);
         self.spring(index);
     }
@@ -436,7 +443,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     }
 
     /// Everything that matters for what happens next, with numbers that only grow moved down.
-    fn snapshot(&self) -> Snapshot<F::Protocol> {
+    fn snapshot(&self) -> Snapshot {
         let places = 0..self.world.members().len();
         let states = places.map(|place| self.world.is_up(place).then(|| self.world.state(place).clone()));
         let channels = self.hand.channels.iter().filter(|(_, channel)| !channel.waiting.is_empty());
@@ -489,7 +496,7 @@ impl<F: Family, R: Observer<F::Protocol>> Stage<F, R> {
     }
 }
 
-impl<F: Family> Hand<F> {
+impl Hand {
     /// A process is down: its timers are gone.
     fn fall(&mut self, index: usize) {
         self.timers[index].clear();
@@ -497,7 +504,7 @@ impl<F: Family> Hand<F> {
     }
 
     /// Takes the armed timer of this name, or says which are armed.
-    fn take_timer(&mut self, index: usize, name: &str) -> Result<TimerOf<F>, String> {
+    fn take_timer(&mut self, index: usize, name: &str) -> Result<ErasedTimer, String> {
         let timers = &mut self.timers[index];
         match timers.iter().position(|timer| timer_word(timer) == name) {
             Some(place) => Ok(timers.remove(place)),
@@ -507,9 +514,9 @@ impl<F: Family> Hand<F> {
     }
 }
 
-impl<F: Family> Host<F::Protocol> for Hand<F> {
-    fn fate(&mut self, from: Process, _to: Process, _message: &MessageOf<F>) -> Fate {
-        if Host::<F::Protocol>::interrupts(self, from) { Fate::Unsent } else { Fate::Carried }
+impl Host<Erased> for Hand {
+    fn fate(&mut self, from: Process, _to: Process, _message: &ErasedMessage) -> Fate {
+        if self.interrupts(from) { Fate::Unsent } else { Fate::Carried }
     }
 
     fn interrupts(&mut self, process: Process) -> bool {
@@ -532,19 +539,19 @@ impl<F: Family> Host<F::Protocol> for Hand<F> {
         self.clocks.read(process.index(), self.time)
     }
 
-    fn arm(&mut self, _at: &Moment, process: Process, timer: TimerOf<F>, _after: After) {
+    fn arm(&mut self, _at: &Moment, process: Process, timer: ErasedTimer, _after: After) {
         let timers = &mut self.timers[process.index()];
         if !timers.contains(&timer) {
             timers.push(timer);
         }
     }
 
-    fn disarm(&mut self, process: Process, timer: &TimerOf<F>) {
+    fn disarm(&mut self, process: Process, timer: &ErasedTimer) {
         self.timers[process.index()].retain(|armed| armed != timer);
     }
 
-    fn told(&mut self, process: Process, event: &EventOf<F>) {
-        if F::has_left(event) {
+    fn told(&mut self, process: Process, event: &ErasedEvent) {
+        if event.has_left() {
             self.left.push(process.index());
         }
     }

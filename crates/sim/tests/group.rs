@@ -7,15 +7,16 @@ mod doors;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{LOADS, plan, setup};
+use conclave_algorithms::erased::Erased;
 use conclave_algorithms::family::Wanted;
-use conclave_algorithms::mutex::{self, Load, Locking, Outage};
+use conclave_algorithms::mutex::{self, Load, Outage};
 use conclave_core::NodeId;
 use conclave_sim::faults::{Detector, Faults};
-use conclave_sim::recorder::Recorder;
+use conclave_sim::recorder::{Recorder, Words};
 use conclave_sim::span::Span;
 use conclave_sim::stage::Stage;
 use conclave_sim::{Outcome, Plan, simulate, simulate_setup};
-use conclave_trace::{Command, Record, Trace, What, commands_of, newcomers};
+use conclave_trace::{Command, Record, Setup, Trace, What, commands_of, newcomers};
 use doors::Doors;
 
 fn run(plan: &Plan) -> Outcome {
@@ -327,16 +328,17 @@ fn impossible_changes_are_refused() {
     assert_eq!(refused("central", changes(&[], &["2@5"]), 1), "central lets nobody join or leave");
 }
 
-fn stage<R: conclave_core::Observer<Doors>>(newcomers: &[NodeId], watch: R) -> Stage<Locking<Doors>, R> {
+fn stage(newcomers: &[NodeId]) -> Stage<Recorder<Erased>> {
     let (nodes, settings) = ([NodeId(1), NodeId(2)], BTreeMap::new());
     let wanted = Wanted { newcomers, ..Wanted::new(&nodes, &settings) };
-    Stage::new(&mutex::prepared::<Doors>(&wanted).expect("it can be set up so"), watch)
+    let prepared = mutex::prepared::<Doors>(&wanted).expect("it can be set up so");
+    Stage::new(&prepared.into(), Recorder::new())
 }
 
 /// Scripts know who is there, too.
 #[test]
 fn scripts_let_processes_in_and_out() {
-    let mut stage = stage(&[NodeId(5)], ());
+    let mut stage = stage(&[NodeId(5)]);
     let mut apply = |line: &str| stage.apply(&line.parse::<Command>().expect("a command"));
     assert_eq!(apply("request 5"), Err("p5 has not joined yet".into()));
     assert_eq!(apply("restart 5"), Err("p5 has not joined yet".into()));
@@ -351,7 +353,13 @@ fn scripts_let_processes_in_and_out() {
     assert_eq!(apply("crash 5"), Err("p5 has left".into()));
     assert_eq!(apply("restart 5"), Err("p5 has left".into()));
     assert_eq!(stage.judge().violation(), None);
-    assert_eq!(stage.judge().entries(), [0, 0, 1]);
+    let setup = Setup { nodes: [1, 2, 5].map(NodeId).to_vec(), ..Setup::numbered("doors", 2) };
+    let trace = stage.observer().trace(setup.to_header("any"), &Words::ERASED);
+    let entered = trace
+        .records
+        .iter()
+        .filter(|record| matches!(&record.what, What::Event { event, .. } if event == "granted"));
+    assert_eq!(entered.map(|record| record.process).collect::<Vec<_>>(), [Some(NodeId(5))]);
 }
 
 /// The trace of a run in which somebody joins and somebody leaves is enough to repeat it.
@@ -366,11 +374,11 @@ fn a_changing_group_is_repeated_from_its_trace() {
     let recorded = trace(&outcome);
     let commands = commands_of(recorded);
     assert_eq!(newcomers(&commands), [NodeId(5)]);
-    let mut stage = stage(&[NodeId(5)], Recorder::new());
+    let mut stage = stage(&[NodeId(5)]);
     for command in &commands {
         stage.apply(command).unwrap_or_else(|why| panic!("{command}: {why}"));
     }
-    let again = stage.observer().trace::<Locking<Doors>>(recorded.header.clone());
+    let again = stage.observer().trace(recorded.header.clone(), &Words::ERASED);
     let essence = |trace: &Trace| {
         trace.records.iter().map(|r| (r.process, r.what.clone(), r.phase.clone())).collect::<Vec<_>>()
     };

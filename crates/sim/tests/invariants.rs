@@ -33,7 +33,7 @@ fn the_simulator_reports_it_and_its_script_shows_the_same() {
 
     let (nodes, settings) = ([NodeId(1)], BTreeMap::new());
     let prepared = prepared::<Careless>(&Wanted::new(&nodes, &settings)).expect("it can be set up");
-    let mut stage = Stage::new(&prepared, ());
+    let mut stage = Stage::new(&prepared.into(), ());
     let commands = commands_of(&trace);
     let (last, before) = commands.split_last().expect("something happened");
     for command in before {

@@ -8,7 +8,7 @@ use common::{LOADS, plan, setup};
 use std::collections::BTreeMap;
 
 use conclave_algorithms::family::Wanted;
-use conclave_algorithms::mutex::{self, Load, Locking, Outage};
+use conclave_algorithms::mutex::{self, Load, Outage};
 use conclave_core::NodeId;
 use conclave_sim::span::Span;
 use conclave_sim::stage::Stage;
@@ -97,9 +97,10 @@ fn starvation_shows_although_messages_travel() {
     assert_eq!(outcome.report.part::<mutex::LockReport>().unwrap().entries_by_process, [2, 0, 2]);
 }
 
-fn stage() -> Stage<Locking<Relay>, ()> {
+fn stage() -> Stage<()> {
     let (nodes, settings) = ([1, 2, 3].map(NodeId), BTreeMap::new());
-    Stage::new(&mutex::prepared::<Relay>(&Wanted::new(&nodes, &settings)).expect("it can be set up so"), ())
+    let prepared = mutex::prepared::<Relay>(&Wanted::new(&nodes, &settings)).expect("it can be set up so");
+    Stage::new(&prepared.into(), ())
 }
 
 /// `settle` says that it never will, instead of delivering a million messages.

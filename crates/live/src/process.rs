@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use conclave_algorithms::desk::{Client, Deed, Desk as _, Standing, Word};
-use conclave_algorithms::family::{EventOf, EventText, Family, Prepared, Registered, Use, Wanted};
-use conclave_algorithms::registry::{self, Visitor};
-use conclave_algorithms::{About, Arena, SettingError};
-use conclave_core::{Members, NodeId, Protocol};
-use conclave_net::{Events, Node, NodeError, Options, Recording, StartError, start};
+use conclave_algorithms::desk::{Client, Deed, Desk, Standing, Word};
+use conclave_algorithms::erased::{Erase, Erased, ErasedConfig, ErasedEvent, ErasedRequest, Prepared};
+use conclave_algorithms::family::{EventText, Registered, Wanted};
+use conclave_algorithms::{About, Arena, SettingError, registry};
+use conclave_core::{Members, NodeId};
+use conclave_net::{Codec, Events, Node, NodeError, Options, Recording, StartError, start_with};
 use conclave_trace::Header;
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -65,14 +65,11 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
-    run_registered(Process { config, stop: Box::pin(stop), ready: Box::new(ready) })?.await
-}
-
-/// Neither generic nor async, either of which would be compiled again in every program that starts a process, with the
-/// drivers of all algorithms.
-fn run_registered(process: Process<'_>) -> Result<Running<'_>, ProcessError> {
-    let name = &process.config.algorithm;
-    Ok(registry::visit(name, process).ok_or_else(|| ProcessError::UnknownAlgorithm(name.clone()))??)
+    let process = Process { config, stop: Box::pin(stop), ready: Box::new(ready) };
+    let nodes = process.nodes();
+    let prepared = registry::prepare(&config.algorithm, &mut live(&nodes, &config.settings));
+    let unknown = || ProcessError::UnknownAlgorithm(config.algorithm.clone());
+    boxed(process, prepared.ok_or_else(unknown)??).await
 }
 
 /// The same for an algorithm that no registry has to know: `run_algorithm::<mutex::Of<MyLock>>`.
@@ -84,7 +81,15 @@ pub async fn run_algorithm<R: Registered>(
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
-    Process { config, stop: Box::pin(stop), ready: Box::new(ready) }.prepared::<R>()?.await
+    let process = Process { config, stop: Box::pin(stop), ready: Box::new(ready) };
+    let prepared = R::prepare(&mut live(&process.nodes(), &config.settings), Erase)?;
+    boxed(process, prepared).await
+}
+
+/// Neither generic nor async, either of which would be compiled again in every program that starts a process.
+fn boxed(process: Process<'_>, prepared: Prepared) -> Running<'_> {
+    let Prepared { about, config, settings, desk, .. } = prepared;
+    Box::pin(serve(process, about, config, settings, desk))
 }
 
 /// Tells before anything is started whether an algorithm of the registry can run with these settings among these
@@ -97,25 +102,10 @@ pub fn check(
     settings: &BTreeMap<String, String>,
     members: &Members,
 ) -> Result<(), ProcessError> {
-    struct Fits<'a>(&'a BTreeMap<String, String>, &'a Members);
-    impl Visitor for Fits<'_> {
-        type Output = Result<(), SettingError>;
-
-        fn visit<R: Registered>(self) -> Self::Output {
-            let nodes: Vec<_> = self.1.iter().collect();
-            R::prepare(&mut live(&nodes, self.0), Nothing)
-        }
-    }
-    struct Nothing;
-    impl Use for Nothing {
-        type Output = ();
-        const SEVERAL: bool = true;
-        const BARE: bool = false;
-
-        fn with<F: Family>(self, _prepared: Prepared<F>) {}
-    }
-    let fits = registry::visit(algorithm, Fits(settings, members));
-    Ok(fits.ok_or_else(|| ProcessError::UnknownAlgorithm(algorithm.to_owned()))??)
+    let nodes: Vec<_> = members.iter().collect();
+    let fits = registry::prepare(algorithm, &mut live(&nodes, settings));
+    fits.ok_or_else(|| ProcessError::UnknownAlgorithm(algorithm.to_owned()))?.map(drop)?;
+    Ok(())
 }
 
 /// What a live process wants of an algorithm.
@@ -154,39 +144,18 @@ struct Process<'a> {
 
 type Running<'a> = core::pin::Pin<Box<dyn Future<Output = Result<(), ProcessError>> + Send + 'a>>;
 
-impl<'a> Process<'a> {
-    fn prepared<R: Registered>(self) -> Result<Running<'a>, SettingError> {
-        let nodes: Vec<_> = self.config.peers.iter().map(|peer| NodeId(peer.id)).collect();
-        let settings = &self.config.settings;
-        R::prepare(&mut live(&nodes, settings), self)
+impl Process<'_> {
+    fn nodes(&self) -> Vec<NodeId> {
+        self.config.peers.iter().map(|peer| NodeId(peer.id)).collect()
     }
 }
 
-impl<'a> Visitor for Process<'a> {
-    type Output = Result<Running<'a>, SettingError>;
-
-    fn visit<R: Registered>(self) -> Self::Output {
-        self.prepared::<R>()
-    }
-}
-
-impl<'a> Use for Process<'a> {
-    type Output = Running<'a>;
-    const SEVERAL: bool = true;
-    const BARE: bool = false;
-
-    fn with<F: Family>(self, prepared: Prepared<F>) -> Running<'a> {
-        let Prepared { about, config, settings, desk, .. } = prepared;
-        Box::pin(serve::<F>(self, about, config, settings, desk))
-    }
-}
-
-async fn serve<F: Family>(
+async fn serve(
     process: Process<'_>,
     about: &'static About,
-    config: <F::Protocol as Protocol>::Config,
+    config: ErasedConfig,
     settings: BTreeMap<String, String>,
-    desk: F::Desk,
+    desk: Box<dyn Desk<Erased>>,
 ) -> Result<(), ProcessError> {
     let Process { config: process, stop, ready } = process;
     let header = Header {
@@ -199,15 +168,16 @@ async fn serve<F: Family>(
         locks: 1,
         seed: None,
     };
-    let recording = process.record.then(|| Recording::of::<F>(header, process.epoch()));
+    let recording = process.record.then(|| Recording::erased(header, process.epoch()));
     let options = Options { recording, ..Options::default() };
     // The driver takes the data directory for itself; only then the socket in it is ours to replace.
-    let (node, events) = start::<F::Protocol>(process.node(), config, options).await?;
+    let codec = Codec::erased(&config);
+    let (node, events) = start_with::<Erased>(process.node(), config, codec, options).await?;
     let listener = listen(&process.data)?;
     let (clients_in, clients) = mpsc::channel(MOST_CLIENTS);
     let acceptor = tokio::spawn(accept(listener, clients_in));
     ready();
-    let office = Office::<F> {
+    let office = Office {
         node: Arc::new(node),
         desk,
         algorithm: process.algorithm.clone(),
@@ -297,19 +267,19 @@ async fn answer(mut writes: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>)
 }
 
 /// The one place that knows the algorithm, the desk and the clients.
-struct Office<F: Family> {
-    node: Arc<Node<F::Protocol>>,
-    desk: F::Desk,
+struct Office {
+    node: Arc<Node<Erased>>,
+    desk: Box<dyn Desk<Erased>>,
     algorithm: String,
     lines: BTreeMap<Client, mpsc::Sender<Answer>>,
     /// Clients who want to hear everything that the algorithm says.
     tails: BTreeSet<Client>,
 }
 
-impl<F: Family> Office<F> {
+impl Office {
     async fn run(
         mut self,
-        mut events: Events<F::Protocol>,
+        mut events: Events<Erased>,
         mut visits: mpsc::Receiver<Visit>,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), ProcessError> {
@@ -349,11 +319,11 @@ impl<F: Family> Office<F> {
     }
 
     /// The algorithm says something.
-    fn hear(&mut self, event: EventOf<F>, deeds: &mut Vec<Deed<F::Protocol>>) {
+    fn hear(&mut self, event: ErasedEvent, deeds: &mut Vec<Deed<Erased>>) {
         if !self.tails.is_empty() {
-            let text = match F::lock_told(&event) {
-                Some(name) => format!("{name}: {}", EventText { lock: 0, ..F::told(&event) }),
-                None => F::told(&event).to_string(),
+            let text = match event.lock() {
+                Some(name) => format!("{name}: {}", EventText { lock: 0, ..event.told() }),
+                None => event.told().to_string(),
             };
             for client in self.tails.clone() {
                 self.tell(client, Answer::Word(Word::Event { text: text.clone() }));
@@ -363,7 +333,7 @@ impl<F: Family> Office<F> {
     }
 
     /// True if the process is to stop.
-    fn visit(&mut self, visit: Visit, deeds: &mut Vec<Deed<F::Protocol>>) -> bool {
+    fn visit(&mut self, visit: Visit, deeds: &mut Vec<Deed<Erased>>) -> bool {
         match visit {
             Visit::Came(client, line) => drop(self.lines.insert(client, line)),
             Visit::Left(client) => {
@@ -376,12 +346,7 @@ impl<F: Family> Office<F> {
         false
     }
 
-    fn asked(
-        &mut self,
-        client: Client,
-        ask: Result<Ask, String>,
-        deeds: &mut Vec<Deed<F::Protocol>>,
-    ) -> bool {
+    fn asked(&mut self, client: Client, ask: Result<Ask, String>, deeds: &mut Vec<Deed<Erased>>) -> bool {
         let answer = match ask {
             Ok(Ask::Wish(wish)) => {
                 self.desk.wish(client, wish, deeds);
@@ -454,7 +419,7 @@ fn peer_status(peer: &conclave_net::PeerStatus) -> PeerStatus {
     }
 }
 
-async fn forward<P: Protocol>(node: Arc<Node<P>>, mut requests: mpsc::UnboundedReceiver<P::Request>) {
+async fn forward(node: Arc<Node<Erased>>, mut requests: mpsc::UnboundedReceiver<ErasedRequest>) {
     while let Some(request) = requests.recv().await {
         if node.request(request).await.is_err() {
             return;

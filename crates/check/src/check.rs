@@ -9,9 +9,10 @@ use conclave_algorithms::{Channels, Judge as _, Judgement, PropertyKind, Setting
 use conclave_core::{Deviation, Members, NodeId, Reading};
 use conclave_trace::{Block, Command, Script, Setup};
 
+use crate::explore::{Space, Typed};
 use crate::graph::Lasso;
 use crate::lead::suspects;
-use crate::model::{Budgets, Model};
+use crate::model::{Budgets, Model, Terms};
 use crate::path::Walk;
 use crate::reduce::{MOST, Reduction};
 use crate::rehearse::rehearse;
@@ -186,7 +187,7 @@ impl Use for Checker<'_> {
         let is_mortal = |id: NodeId| options.mortals.as_ref().is_none_or(|mortals| mortals.contains(&id));
         let ahead = |id: NodeId| options.clocks.iter().rev().find(|(process, _)| *process == id);
         let reading = |id: NodeId| ahead(id).map_or(Reading::ZERO, |(_, offset)| Reading(*offset));
-        let model = Model::<F> {
+        let terms = Terms {
             fifo: prepared.fifo,
             mortal: prepared.members.iter().map(is_mortal).collect(),
             clocks: prepared.members.iter().map(reading).collect(),
@@ -199,11 +200,11 @@ impl Use for Checker<'_> {
             entries: budgets,
             lead: options.lead.clone(),
             members: prepared.members,
-            config: prepared.config,
-            ledger: prepared.ledger,
             paranoid: options.paranoid || cfg!(debug_assertions),
         };
-        Checker { setup: &setup, options, watch: &mut *self.watch }.search(model, &claims, bound)
+        let model = Model::<F> { terms, config: prepared.config, ledger: prepared.ledger };
+        let space = Box::new(Typed::new(model));
+        Checker { setup: &setup, options, watch: &mut *self.watch }.search(space, &claims, bound)
     }
 }
 
@@ -216,18 +217,18 @@ impl Checker<'_> {
         members.iter().map(times).collect()
     }
 
-    fn search<F: Family>(
+    fn search(
         self,
-        model: Model<F>,
+        space: Box<dyn Space>,
         claims: &[Judgement],
         bound: Option<u64>,
     ) -> Result<Report, CheckError> {
-        if let Some(why) = misled(&model) {
+        if let Some(why) = misled(&*space) {
             return Err(CheckError::Unfit(why));
         }
         let started = Instant::now();
         let options = self.options;
-        let mut examined = examine(model, options, self.watch);
+        let mut examined = examine(space, options, self.watch);
         let took = started.elapsed();
         let counterexample = examined.counterexample(self.setup);
         let Examined { search, lasso, .. } = &examined;
@@ -239,15 +240,15 @@ impl Checker<'_> {
             mutant: self.setup.mutant.clone(),
             entries: options.entries,
             failures: in_words(options),
-            network: network(&search.model),
-            ticks: search.model.ticks,
+            network: network(search.terms()),
+            ticks: search.terms().ticks,
             states: search.states.len(),
             transitions: search.transitions,
             depth: search.depth.saturating_sub(1),
             complete: search.stopped.is_none() && counterexample.is_none(),
             incomplete: search.stopped.filter(|_| counterexample.is_none()),
             reduced: options.reduce,
-            normalised: search.model.normalise,
+            normalised: search.terms().normalise,
             threads: options.threads,
             memory: search.bytes(),
             wall_seconds: took.as_secs_f64(),
@@ -260,20 +261,20 @@ impl Checker<'_> {
 }
 
 /// Why a search cannot be led to where it is to begin.
-fn misled<F: Family>(model: &Model<F>) -> Option<String> {
-    if model.lead.is_empty() {
+fn misled(space: &dyn Space) -> Option<String> {
+    if space.terms().lead.is_empty() {
         return None;
     }
-    if model.ticks.is_some() {
+    if space.terms().ticks.is_some() {
         return Some("a recorded run cannot be counted in ticks; search it untimed".into());
     }
-    let misled = Search::new(model.clone(), 1, false, None).misled;
+    let misled = Search::new(space.afresh(), 1, false, None).misled;
     misled.map(|why| format!("the recorded run cannot be followed: {why}"))
 }
 
 /// A finished search.
-struct Examined<F: Family> {
-    search: Search<F>,
+struct Examined {
+    search: Search,
     /// A run without end that breaks a promise: which, how, and the run.
     lasso: Option<(&'static str, String, Lasso)>,
 }
@@ -281,10 +282,10 @@ struct Examined<F: Family> {
 /// How many states are searched before runs without end are looked for the first time.
 const FIRST_LOOK: usize = 20_000;
 
-fn examine<F: Family>(model: Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Examined<F> {
+fn examine(space: Box<dyn Space>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Examined {
     let mut search = match options.reduce {
-        true => return Examined { search: reduced(&model, options, watch), lasso: None },
-        false => Search::new(model, options.threads, options.liveness, None),
+        true => return Examined { search: reduced(&*space, options, watch), lasso: None },
+        false => Search::new(space, options.threads, options.liveness, None),
     };
     let mut look = FIRST_LOOK;
     loop {
@@ -303,9 +304,9 @@ fn examine<F: Family>(model: Model<F>, options: &Options, watch: &mut dyn FnMut(
 }
 
 /// A run without end that breaks a promise.
-fn endless<F: Family>(search: &Search<F>) -> Option<(&'static str, String, Lasso)> {
+fn endless(search: &Search) -> Option<(&'static str, String, Lasso)> {
     let graph = search.graph.as_ref()?;
-    match F::ENDLESS {
+    match search.space.endless() {
         Endless::Never(property) => {
             let lasso = graph.fair_lasso(|_| true)?;
             Some((property, "messages go round for ever".into(), lasso))
@@ -315,9 +316,9 @@ fn endless<F: Family>(search: &Search<F>) -> Option<(&'static str, String, Lasso
                 let lasso = graph.fair_lasso(|state| search.is_waiting(state, place))?;
                 Some((lasso, place))
             };
-            let found = (0..search.model.n()).filter_map(starved);
+            let found = (0..search.terms().n()).filter_map(starved);
             let (lasso, place) = found.min_by_key(|(lasso, place)| (lasso.start, *place))?;
-            let who = search.model.members.at(place);
+            let who = search.terms().members.at(place);
             Some((property, format!("{who} waits for ever, and everything that can go on goes on"), lasso))
         }
     }
@@ -325,11 +326,11 @@ fn endless<F: Family>(search: &Search<F>) -> Option<(&'static str, String, Lasso
 
 /// Searches with commuting steps left out, after a few runs to learn from; and again whenever somebody turns out to send
 /// to whom nobody knew it sends.
-fn reduced<F: Family>(model: &Model<F>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search<F> {
+fn reduced(space: &dyn Space, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search {
     let started = Instant::now();
     let mut reduction = Reduction::default();
     let begin = |reduction: &Reduction| {
-        let mut search = Search::new(model.clone(), options.threads, false, Some(reduction.clone()));
+        let mut search = Search::new(space.afresh(), options.threads, false, Some(reduction.clone()));
         search.started = started;
         search
     };
@@ -345,7 +346,7 @@ fn reduced<F: Family>(model: &Model<F>, options: &Options, watch: &mut dyn FnMut
     }
 }
 
-impl<F: Family> Examined<F> {
+impl Examined {
     fn counterexample(&mut self, setup: &Setup) -> Option<Counterexample> {
         if let Some(violation) = self.search.violation.clone() {
             return Some(self.broken(setup, &violation));
@@ -402,7 +403,7 @@ impl<F: Family> Examined<F> {
 
     /// What sets the clocks as they are in this search.
     fn clocks(&self) -> Vec<Command> {
-        let Model { members, clocks, .. } = &self.search.model;
+        let Terms { members, clocks, .. } = self.search.terms();
         let wrong = members.iter().zip(clocks).filter(|(_, reading)| **reading != Reading::ZERO);
         let set = |(process, reading): (NodeId, &Reading)| {
             let deviation = Deviation { offset: reading.0, drift: 0 };
@@ -460,12 +461,7 @@ fn block(comments: &mut Vec<String>, command: Command) -> Block {
     Block { comments: core::mem::take(comments), commands: vec![(command, 0)], recorded: Vec::new() }
 }
 
-fn judged<F: Family>(
-    claim: &Judgement,
-    search: &Search<F>,
-    endless: Option<&'static str>,
-    options: &Options,
-) -> Property {
+fn judged(claim: &Judgement, search: &Search, endless: Option<&'static str>, options: &Options) -> Property {
     let Judgement { property: name, kind, claim, promised, .. } = *claim;
     let broken = search.violation.as_ref().filter(|violation| violation.broken.property == name);
     let is_judged = match kind {
@@ -517,9 +513,9 @@ fn in_words(options: &Options) -> String {
     if words.is_empty() { "nothing fails".into() } else { words.join(", ") }
 }
 
-fn network<F: Family>(model: &Model<F>) -> String {
-    let order = if model.fifo { "channels keep their order" } else { "messages arrive in any order" };
-    match model.ticks {
+fn network(terms: &Terms) -> String {
+    let order = if terms.fifo { "channels keep their order" } else { "messages arrive in any order" };
+    match terms.ticks {
         Some(1) => format!("{order}, within 1 tick"),
         Some(ticks) => format!("{order}, within {ticks} ticks"),
         None => format!("{order}, at any time"),

@@ -2,6 +2,7 @@
 
 mod action;
 mod check;
+mod explore;
 mod graph;
 mod intern;
 mod lead;

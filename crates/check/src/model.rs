@@ -54,10 +54,19 @@ impl Budgets {
 /// Everything that is fixed during a search.
 #[derive(Debug)]
 pub struct Model<F: Family> {
-    /// Who takes part.
-    pub members: Members,
+    /// What has nothing to do with the types of the algorithm.
+    pub terms: Terms,
     /// The settings of the algorithm.
     pub config: <ProtocolOf<F> as Protocol>::Config,
+    /// The ledger of a run in which nothing has happened.
+    pub ledger: F::Ledger,
+}
+
+/// What is fixed during a search, but for the algorithm.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Who takes part.
+    pub members: Members,
     /// Whether channels keep their order.
     pub fifo: bool,
     /// How many ticks a message travels at most, where the algorithm relies on time.
@@ -78,26 +87,30 @@ pub struct Model<F: Family> {
     pub order: bool,
     /// Whether numbers that only grow are moved down.
     pub normalise: bool,
-    /// The ledger of a run in which nothing has happened.
-    pub ledger: F::Ledger,
     /// What happens before the search begins.
     pub lead: Vec<Command>,
     /// Whether the invariants of a process are asserted after each of its steps.
     pub paranoid: bool,
 }
 
+impl Terms {
+    /// How many processes there are.
+    pub fn n(&self) -> usize {
+        self.members.len()
+    }
+}
+
 impl<F: Family> Clone for Model<F> {
     fn clone(&self) -> Self {
-        Self {
-            members: self.members.clone(),
-            config: self.config.clone(),
-            entries: self.entries.clone(),
-            clocks: self.clocks.clone(),
-            mortal: self.mortal.clone(),
-            ledger: self.ledger.clone(),
-            lead: self.lead.clone(),
-            ..*self
-        }
+        Self { terms: self.terms.clone(), config: self.config.clone(), ledger: self.ledger.clone() }
+    }
+}
+
+impl<F: Family> core::ops::Deref for Model<F> {
+    type Target = Terms;
+
+    fn deref(&self) -> &Terms {
+        &self.terms
     }
 }
 
@@ -281,11 +294,6 @@ pub enum Said<E> {
 }
 
 impl<F: Family> Model<F> {
-    /// How many processes there are.
-    pub fn n(&self) -> usize {
-        self.members.len()
-    }
-
     /// What the processes are told of the speed of the network: one tick is a microsecond.
     pub fn timing(&self) -> Timing {
         match self.ticks {

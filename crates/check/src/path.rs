@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use conclave_algorithms::family::timer_word;
-use conclave_core::{Message, NodeId};
+use conclave_core::NodeId;
 use conclave_trace::{Carry, Command, Which};
 
 use crate::action::{Action, Place};
-use crate::model::asks;
 use crate::search::Search;
 use crate::space::Root;
-use conclave_algorithms::family::Family;
 
 /// Follows a way step by step, with the numbers as they are, and writes down what it takes.
-pub struct Walk<'a, F: Family> {
-    search: &'a mut Search<F>,
+pub struct Walk<'a> {
+    search: &'a mut Search,
     /// Where it is; the numbers are not moved down.
     root: Root,
     /// Of each channel: how many messages were sent, and which are on their way.
@@ -46,9 +43,9 @@ struct Travelling {
     is_void: bool,
 }
 
-impl<'a, F: Family> Walk<'a, F> {
+impl<'a> Walk<'a> {
     /// Begins where the search began.
-    pub fn new(search: &'a mut Search<F>) -> Self {
+    pub fn new(search: &'a mut Search) -> Self {
         match search.start.clone() {
             Some(Start { root, channels, commands }) => Self { search, root, channels, commands },
             None => {
@@ -59,7 +56,7 @@ impl<'a, F: Family> Walk<'a, F> {
     }
 
     /// Begins where everyone has been started.
-    pub fn at(search: &'a mut Search<F>, root: Root) -> Self {
+    pub fn at(search: &'a mut Search, root: Root) -> Self {
         let mut walk = Self { search, root, channels: BTreeMap::new(), commands: Vec::new() };
         for (from, to, message, is_void) in walk.search.first_sends() {
             walk.note_send(from, to, message, is_void);
@@ -117,7 +114,7 @@ impl<'a, F: Family> Walk<'a, F> {
             return Ok(());
         }
         if let Command::Restart { amnesia, .. } = command {
-            self.search.model.budgets.amnesia = *amnesia;
+            self.search.space.terms_mut().budgets.amnesia = *amnesia;
         }
         let actions = self.search.raw_actions(&self.root);
         let action = actions.into_iter().find(|action| self.means(*action, command));
@@ -149,7 +146,7 @@ impl<'a, F: Family> Walk<'a, F> {
     }
 
     fn pair(&self, from: NodeId, to: NodeId) -> Option<(usize, usize)> {
-        let members = &self.search.model.members;
+        let members = &self.search.terms().members;
         Some((members.position(from)?, members.position(to)?))
     }
 
@@ -177,9 +174,9 @@ impl<'a, F: Family> Walk<'a, F> {
         }
         let (from, to) = ends(at);
         let letters = &self.channels[&(from, to)].letters;
-        let content = self.search.letters(&self.root, from, to);
+        let content = self.search.space.letters(&self.root, from, to);
         let nth = usize::from(at.nth);
-        match self.search.model.fifo {
+        match self.search.terms().fifo {
             // Of equal messages in a row only the first is listed.
             true => {
                 let living = letters[..place].iter().filter(|letter| !letter.is_void).count();
@@ -236,7 +233,7 @@ impl<'a, F: Family> Walk<'a, F> {
         let found = letters.iter().rposition(|letter| !letter.is_void && letter.message == message);
         let place = found.expect("every letter was noted when it was sent");
         let which = self.which(letters, place);
-        let members = &self.search.model.members;
+        let members = &self.search.terms().members;
         let (sender, receiver) = (members.at(from), members.at(to));
         self.commands.push(Command::Carry { what: Carry::Drop, from: sender, to: receiver, which });
         self.channels.get_mut(&(from, to)).expect("the message is in it").letters.remove(place);
@@ -249,25 +246,25 @@ impl<'a, F: Family> Walk<'a, F> {
     }
 
     fn id(&self, place: u8) -> NodeId {
-        self.search.model.members.at(usize::from(place))
+        self.search.terms().members.at(usize::from(place))
     }
 
     fn command(&self, action: Action) -> Option<Command> {
-        let cell = |place: u8| self.search.cell(&self.root, usize::from(place));
+        let space = &*self.search.space;
+        let meta = |place: u8| space.meta(&self.root, usize::from(place));
         Some(match action {
             Action::Ask { place, nth } => {
-                let ask = asks::<F>(cell(place)).swap_remove(usize::from(nth));
-                let (word, lock) = F::show(&ask.request);
-                Command::Ask { process: self.id(place), request: word, lock }
+                let (request, lock) = space.request(&self.root, usize::from(place), usize::from(nth));
+                Command::Ask { process: self.id(place), request, lock }
             }
             Action::Timer { place, nth } => Command::Timer {
                 process: self.id(place),
-                timer: timer_word(&cell(place).timers[usize::from(nth)].timer),
+                timer: space.timer(&self.root, usize::from(place), usize::from(nth)),
             },
             Action::Notice { place, peer } => {
-                let theirs = cell(peer);
-                let heard = cell(place).heard[usize::from(peer)];
-                let due = heard.due(theirs.life, theirs.state.is_some(), self.search.model.detector);
+                let theirs = meta(peer);
+                let heard = meta(place).heard[usize::from(peer)];
+                let due = heard.due(theirs.life, theirs.is_up, space.terms().detector);
                 let due = due.expect("it was listed as due");
                 let (process, peer) = (self.id(place), self.id(peer));
                 let life = (due.life != theirs.life).then_some(due.life);
@@ -284,7 +281,7 @@ impl<'a, F: Family> Walk<'a, F> {
             Action::Duplicate(at) => self.carry(Carry::Duplicate, at),
             Action::Crash { place, .. } => Command::Crash(self.id(place)),
             Action::Restart { place } => {
-                Command::Restart { process: self.id(place), amnesia: self.search.model.budgets.amnesia }
+                Command::Restart { process: self.id(place), amnesia: self.search.terms().budgets.amnesia }
             }
             Action::Interrupt { .. } | Action::Tick => return None,
         })
@@ -298,7 +295,7 @@ impl<'a, F: Family> Walk<'a, F> {
 
     /// The plainest way to name a message of a channel.
     fn which(&self, letters: &[Travelling], place: usize) -> Which {
-        let kind = |letter: &Travelling| self.search.message(letter.message).kind();
+        let kind = |letter: &Travelling| self.search.space.kind(letter.message);
         let mine = kind(&letters[place]);
         if place == 0 {
             Which::Oldest
@@ -313,9 +310,9 @@ impl<'a, F: Family> Walk<'a, F> {
     fn find(&self, at: Place) -> usize {
         let (from, to) = ends(at);
         let letters = &self.channels[&(from, to)].letters;
-        let letter = self.search.letters(&self.root, from, to)[usize::from(at.nth)];
+        let letter = self.search.space.letters(&self.root, from, to)[usize::from(at.nth)];
         let mut living = letters.iter().enumerate().filter(|(_, letter)| !letter.is_void);
-        let found = match self.search.model.fifo {
+        let found = match self.search.terms().fifo {
             true => living.nth(usize::from(at.nth)),
             false => living.find(|(_, other)| other.message == letter.message()),
         };

@@ -18,12 +18,12 @@
 //! put off the others for ever.
 
 use crate::action::{Action, Place};
+use crate::explore::{Explorer, Space};
 use crate::intern::{LOCAL, hash_words};
-use crate::model::{Budgets, Model};
+use crate::model::Budgets;
 use crate::search::States;
-use crate::space::{Expansion, Tables, Worker};
+use crate::space::Expansion;
 use conclave_algorithms::application::PHASES;
-use conclave_algorithms::family::Family;
 
 /// The most processes for which facts are kept.
 pub const MOST: usize = 8;
@@ -111,42 +111,34 @@ pub struct Reduction {
 
 impl Reduction {
     /// The steps of a state that are enough, and where they lead.
-    pub fn expand<F: Family>(
+    pub fn expand(
         &self,
-        worker: &mut Worker<F>,
-        base: &Tables<F>,
-        model: &Model<F>,
+        worker: &mut dyn Explorer,
+        space: &dyn Space,
         states: &States,
         root: &[u32],
         out: &mut Expansion,
     ) {
-        worker.visit(base, model, root);
+        let terms = space.terms();
+        worker.visit(space, root);
         let is_new = |root: &[u32]| {
             root.iter().any(|id| id & LOCAL != 0) || states.find(hash_words(root), root).is_none()
         };
-        if worker.budgets(base, model) == (Budgets { amnesia: model.budgets.amnesia, ..Budgets::default() })
-            && model.ticks.is_none()
+        if worker.budgets(space) == (Budgets { amnesia: terms.budgets.amnesia, ..Budgets::default() })
+            && terms.ticks.is_none()
         {
-            for place in 0..model.n() {
-                if self.is_enough(worker, base, model, place)
-                    && worker.try_only(base, model, place, is_new, out)
-                {
+            for place in 0..terms.n() {
+                if self.is_enough(worker, space, place) && worker.try_only(space, place, &is_new, out) {
                     return;
                 }
             }
         }
-        worker.expand(base, model, root, out);
+        worker.expand(space, root, out);
     }
 
     /// Whether nothing that the others do can give this process a step that it has not got.
-    fn is_enough<F: Family>(
-        &self,
-        worker: &Worker<F>,
-        base: &Tables<F>,
-        model: &Model<F>,
-        place: usize,
-    ) -> bool {
-        let n = model.n();
+    fn is_enough(&self, worker: &dyn Explorer, space: &dyn Space, place: usize) -> bool {
+        let n = space.terms().n();
         let has_step =
             |process: usize| worker.actions().iter().any(|action| action.process() == Some(process));
         if !has_step(place) {
@@ -161,10 +153,10 @@ impl Reduction {
         }) {
             is_awake[woken] = true;
         }
-        let role = |process: usize| (process, worker.phase(base, process));
+        let role = |process: usize| (process, worker.phase(space, process));
         (0..n).filter(|other| is_awake[*other]).all(|other| {
             let oldest = Place { from: other as u8, to: place as u8, nth: 0 };
-            let is_behind = model.fifo && worker.actions().contains(&Action::Deliver(oldest));
+            let is_behind = space.terms().fifo && worker.actions().contains(&Action::Deliver(oldest));
             is_behind || !self.facts.may_send(role(other), role(place))
         })
     }

@@ -7,7 +7,6 @@ use crate::action::Action;
 use crate::intern::hash_words;
 use crate::reduce::Reduction;
 use crate::search::Search;
-use conclave_algorithms::family::Family;
 
 /// So many runs in a row have to tell nothing new.
 const RUNS: u32 = 256;
@@ -15,7 +14,7 @@ const RUNS: u32 = 256;
 const STEPS: u32 = 128;
 
 /// Adds what a few runs tell that begin in states that the search has seen.
-pub fn rehearse<F: Family>(search: &mut Search<F>, reduction: &mut Reduction) {
+pub fn rehearse(search: &mut Search, reduction: &mut Reduction) {
     let (mut run, mut last_news) = (0, 0);
     while run - last_news < RUNS {
         run += 1;
@@ -26,11 +25,11 @@ pub fn rehearse<F: Family>(search: &mut Search<F>, reduction: &mut Reduction) {
     }
 }
 
-fn follow<F: Family>(search: &mut Search<F>, run: u32) {
+fn follow(search: &mut Search, run: u32) {
     let draw = |words: &[u32], below: usize| hash_words(words) as usize % below;
     // Some runs let one process after the other go on for long, others mix their steps.
     let patience = 1 << (run % 6);
-    let n = search.model.n();
+    let n = search.terms().n();
     let start = draw(&[run], search.states.len());
     let mut root = search.states.root(start as u32).to_vec();
     for nth in 0..STEPS {

@@ -6,18 +6,14 @@
 
 use std::time::{Duration, Instant};
 
-use conclave_algorithms::application::App;
-use conclave_algorithms::family::MessageOf;
-use conclave_core::Incarnation;
-
 use crate::action::{Action, Task};
+use crate::explore::{Explorer, Space};
 use crate::graph::{BROKEN, Graph};
 use crate::intern::{LOCAL, Row, Tuples, hash_words};
-use crate::model::{CellOf, Heard, Letter, Model};
+use crate::model::Terms;
 use crate::path::{RawStep, Start};
 use crate::reduce::{Facts, Reduction};
-use crate::space::{Broken, Expansion, Root, Tables, Worker};
-use conclave_algorithms::family::Family;
+use crate::space::{Broken, Expansion, Root};
 
 /// States expanded between two moments at which the tables change.
 const BLOCK: usize = 1 << 13;
@@ -138,11 +134,10 @@ pub struct Violation {
 }
 
 /// A search through all states of a model.
-pub struct Search<F: Family> {
-    pub model: Model<F>,
-    pub tables: Tables<F>,
+pub struct Search {
+    pub space: Box<dyn Space>,
     pub states: States,
-    workers: Vec<Worker<F>>,
+    workers: Vec<Box<dyn Explorer>>,
     /// The steps between states, where they are kept.
     pub graph: Option<Graph>,
     pub reduction: Option<Reduction>,
@@ -193,15 +188,19 @@ struct Fresh {
     action: u16,
 }
 
-impl<F: Family> Search<F> {
+impl Search {
     /// A search that has seen only the beginning: everyone is up and has been started, in order.
     #[must_use]
-    pub fn new(model: Model<F>, threads: usize, keeps_graph: bool, reduction: Option<Reduction>) -> Self {
-        let n = model.n();
+    pub fn new(
+        space: Box<dyn Space>,
+        threads: usize,
+        keeps_graph: bool,
+        reduction: Option<Reduction>,
+    ) -> Self {
+        let n = space.terms().n();
         let mut search = Self {
-            tables: Tables::new(n),
             states: States::new(n),
-            workers: (0..threads.max(1)).map(|_| Worker::new(n)).collect(),
+            workers: (0..threads.max(1)).map(|_| space.explorer()).collect(),
             graph: keeps_graph.then(Graph::default),
             reduction,
             transitions: 0,
@@ -217,79 +216,74 @@ impl<F: Family> Search<F> {
             is_surprised: false,
             is_going_on: false,
             is_crowded: false,
-            model,
+            space,
         };
         if search.reduction.is_some() {
-            search.workers.iter_mut().for_each(|worker| worker.facts = Some(Facts::default()));
+            search.workers.iter_mut().for_each(|worker| worker.found_mut().facts = Some(Facts::default()));
         }
-        let root = if search.model.lead.is_empty() { search.beginning() } else { search.led() };
+        let root = if search.terms().lead.is_empty() { search.beginning() } else { search.led() };
         search.states.intern(hash_words(&root), &root, NO_PARENT, 0);
         search
     }
 
     pub(crate) fn beginning(&mut self) -> Root {
-        let n = self.model.n();
-        let heard = vec![Heard::FIRST; n];
-        let mut root = {
-            let cells = (0..n).map(|place| {
-                let app = <F::App as App<F::Protocol>>::new(self.model.entries[place]);
-                let mut cell = self.model.boot(place, Incarnation::FIRST, None, app);
-                cell.heard.clone_from(&heard);
-                cell
-            });
-            let cells: Vec<_> = cells.collect();
-            self.tables.first(cells, self.model.world())
-        };
-        for place in 0..n {
-            let step = self.outside(|worker, tables, model| worker.start(tables, model, &root, place as u8));
+        let mut root = self.space.unstarted();
+        for place in 0..self.terms().n() {
+            let step = self.outside(|worker, space| worker.start(space, &root, place as u8));
             root = step.root;
             self.first_sends.extend(step.sends);
         }
         root
     }
 
+    /// What is searched, but for the algorithm.
+    pub fn terms(&self) -> &Terms {
+        self.space.terms()
+    }
+
     /// Takes one step outside of the search, with the numbers as they are.
-    fn outside(&mut self, step: impl FnOnce(&mut Worker<F>, &Tables<F>, &Model<F>) -> u32) -> RawStep {
-        let normalise = core::mem::replace(&mut self.model.normalise, false);
-        let worker = &mut self.workers[0];
-        let is_broken = step(worker, &self.tables, &self.model) > 0;
+    fn outside(&mut self, step: impl FnOnce(&mut dyn Explorer, &dyn Space) -> u32) -> RawStep {
+        let normalise = core::mem::replace(&mut self.space.terms_mut().normalise, false);
+        let worker = &mut *self.workers[0];
+        let is_broken = step(worker, &*self.space) > 0;
         let mut root = worker.next().to_vec();
-        let numbers = self.tables.absorb(worker, self.model.fifo);
-        let sends = worker.sent.drain(..);
+        let numbers = self.space.absorb(worker);
+        let found = worker.found_mut();
+        let sends = found.sent.drain(..);
         let sends =
             sends.map(|(from, to, message, void)| (from, to, numbers.message(message), void)).collect();
-        let lost = worker.lost.drain(..);
+        let lost = found.lost.drain(..);
         let lost = lost.map(|(from, to, message)| (from, to, numbers.message(message))).collect();
-        let interrupted = worker.interrupted;
+        let interrupted = found.interrupted;
         numbers.root(&mut root);
-        self.model.normalise = normalise;
+        self.space.terms_mut().normalise = normalise;
         RawStep { normal: self.normal(&root), root, sends, lost, interrupted, is_broken }
     }
 
     /// The same state with its numbers moved down, where the search does so.
     pub(crate) fn normal(&mut self, root: &[u32]) -> Root {
-        if !self.model.normalise {
+        if !self.terms().normalise {
             return root.to_vec();
         }
-        let worker = &mut self.workers[0];
-        worker.normal(&self.tables, &self.model, root);
+        let worker = &mut *self.workers[0];
+        worker.normal(&*self.space, root);
         let mut normal = worker.next().to_vec();
-        self.tables.absorb(worker, self.model.fifo).root(&mut normal);
+        self.space.absorb(worker).root(&mut normal);
         normal
     }
 
     /// What may happen in a state.
     pub fn raw_actions(&mut self, root: &[u32]) -> Vec<Action> {
         let worker = &mut self.workers[0];
-        worker.visit(&self.tables, &self.model, root);
+        worker.visit(&*self.space, root);
         worker.actions().to_vec()
     }
 
     /// Takes a step with the numbers as they are.
     pub fn raw_step(&mut self, root: &[u32], action: Action) -> RawStep {
-        self.outside(|worker, tables, model| {
-            worker.visit(tables, model, root);
-            worker.follow(tables, model, action).broken
+        self.outside(|worker, space| {
+            worker.visit(space, root);
+            worker.follow(space, action).broken
         })
     }
 
@@ -302,7 +296,7 @@ impl<F: Family> Search<F> {
 
     /// Who was seen to send to whom outside of the search.
     pub fn facts(&self) -> Facts {
-        self.workers[0].facts.clone().unwrap_or_default()
+        self.workers[0].found().facts.clone().unwrap_or_default()
     }
 
     /// What is sent before the search begins: from, to, the message, and whether its receiver is down.
@@ -312,28 +306,12 @@ impl<F: Family> Search<F> {
 
     /// What was found broken last outside of the search.
     pub fn last_broken(&self) -> Option<&Broken> {
-        self.workers[0].broken.last()
+        self.workers[0].found().broken.last()
     }
 
     /// The state in which the search begins.
     pub fn first_root(&self) -> Root {
         self.states.root(0).to_vec()
-    }
-
-    /// A process in a state.
-    pub fn cell(&self, root: &[u32], place: usize) -> &CellOf<F> {
-        self.tables.cells.get(self.tables.nodes.get(root[place])[0])
-    }
-
-    /// A message.
-    pub fn message(&self, id: u32) -> &MessageOf<F> {
-        self.tables.messages.get(id)
-    }
-
-    /// The messages on their way between two processes.
-    pub fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter] {
-        let node = self.tables.nodes.get(root[to]);
-        self.tables.channels.get(node[1 + from - usize::from(from > to)])
     }
 
     /// Goes on until everything has been seen, a promise is broken or a limit is reached.
@@ -369,7 +347,7 @@ impl<F: Family> Search<F> {
     /// From which states a promise is broken whatever happens, if there are not too many states to tell. Up to the
     /// breaking, they have the same numbers as here.
     pub fn doomed(&self, most: usize) -> Option<Vec<bool>> {
-        let mut again = Self::new(self.model.clone(), self.workers.len(), true, None);
+        let mut again = Self::new(self.space.afresh(), self.workers.len(), true, None);
         again.is_going_on = true;
         let limits =
             Limits { memory: usize::MAX, depth: None, time: None, states: Some(most), in_flight: None };
@@ -403,16 +381,16 @@ impl<F: Family> Search<F> {
     /// Bytes in use.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let workers: usize = self.workers.iter().map(Worker::bytes).sum();
+        let workers: usize = self.workers.iter().map(|worker| worker.bytes()).sum();
         let graph = self.graph.as_ref().map_or(0, Graph::bytes);
-        self.tables.bytes() + self.states.bytes() + graph + workers
+        self.space.bytes() + self.states.bytes() + graph + workers
     }
 
     /// Bytes that are needed on top: by the next table to grow, while it is copied, and to judge the graph in the end.
     fn growth(&self) -> usize {
-        let workers = self.workers.iter().map(Worker::bytes).max().unwrap_or(0);
+        let workers = self.workers.iter().map(|worker| worker.bytes()).max().unwrap_or(0);
         let judging = self.graph.as_ref().map_or(0, Graph::judging_bytes);
-        self.states.roots.growth() + 2 * self.tables.bytes().max(workers) + judging
+        self.states.roots.growth() + 2 * self.space.bytes().max(workers) + judging
     }
 
     /// Expands the states from `next` up to here.
@@ -420,8 +398,7 @@ impl<F: Family> Search<F> {
         let (start, threads) = (self.next, self.workers.len());
         let each = (end - start).div_ceil(threads);
         let shared = Shared {
-            model: &self.model,
-            tables: &self.tables,
+            space: &*self.space,
             states: &self.states,
             keeps_edges: self.graph.is_some(),
             reduction: self.reduction.as_ref(),
@@ -431,13 +408,13 @@ impl<F: Family> Search<F> {
         let range =
             |nth: usize| (start + nth * each).min(end) as u32..(start + (nth + 1) * each).min(end) as u32;
         let parts: Vec<Part> = if threads == 1 {
-            vec![shared.work(&mut self.workers[0], range(0))]
+            vec![shared.work(&mut *self.workers[0], range(0))]
         } else {
             std::thread::scope(|scope| {
                 let shared = &shared;
                 let spawned: Vec<_> = (0..)
                     .zip(&mut self.workers)
-                    .map(|(nth, worker)| scope.spawn(move || shared.work(worker, range(nth))))
+                    .map(|(nth, worker)| scope.spawn(move || shared.work(&mut **worker, range(nth))))
                     .collect();
                 let joined = spawned.into_iter().map(std::thread::ScopedJoinHandle::join);
                 joined.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
@@ -449,9 +426,9 @@ impl<F: Family> Search<F> {
     }
 
     fn merge(&mut self, nth: usize, part: Part) {
-        let width = self.model.n() + 1;
-        let worker = &mut self.workers[nth];
-        let numbers = self.tables.absorb(worker, self.model.fifo);
+        let width = self.terms().n() + 1;
+        let worker = &mut *self.workers[nth];
+        let numbers = self.space.absorb(worker);
         self.transitions += part.transitions;
         self.is_crowded |= part.is_crowded;
         let fresh: Vec<u32> = {
@@ -468,7 +445,7 @@ impl<F: Family> Search<F> {
                 })
                 .collect()
         };
-        if let (Some(reduction), Some(facts)) = (&mut self.reduction, &worker.facts) {
+        if let (Some(reduction), Some(facts)) = (&mut self.reduction, &worker.found().facts) {
             self.is_surprised |= reduction.facts.learn(facts);
         }
         if let Some(graph) = &mut self.graph {
@@ -484,7 +461,7 @@ impl<F: Family> Search<F> {
             }
         }
         if let Some((state, action, broken)) = part.violation.filter(|_| self.violation.is_none()) {
-            let broken = worker.broken[broken as usize - 1].clone();
+            let broken = worker.found().broken[broken as usize - 1].clone();
             self.violation = Some(Violation { state, action, broken });
         }
     }
@@ -492,27 +469,25 @@ impl<F: Family> Search<F> {
     /// The most entries by others that a known request had to see.
     #[must_use]
     pub fn overtaking(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.overtaking).max().unwrap_or(0)
+        self.workers.iter().map(|worker| worker.found().overtaking).max().unwrap_or(0)
     }
 
     /// What is not promised and was seen broken.
     #[must_use]
     pub fn unpromised(&self) -> std::collections::BTreeSet<&'static str> {
-        self.workers.iter().flat_map(|worker| worker.unpromised.keys().copied()).collect()
+        self.workers.iter().flat_map(|worker| worker.found().unpromised.keys().copied()).collect()
     }
 
     /// Whether the application of a process waits for its turn in a state.
     #[must_use]
     pub fn is_waiting(&self, state: u32, place: usize) -> bool {
-        let node = self.states.root(state)[place];
-        self.tables.metas[self.tables.nodes.get(node)[0] as usize].is_waiting
+        self.space.meta(self.states.root(state), place).is_waiting
     }
 }
 
 /// What workers share while they work.
-struct Shared<'a, F: Family> {
-    model: &'a Model<F>,
-    tables: &'a Tables<F>,
+struct Shared<'a> {
+    space: &'a dyn Space,
     states: &'a States,
     keeps_edges: bool,
     reduction: Option<&'a Reduction>,
@@ -520,18 +495,15 @@ struct Shared<'a, F: Family> {
     in_flight: Option<usize>,
 }
 
-impl<F: Family> Shared<'_, F> {
+impl Shared<'_> {
     /// Whether more messages are on their way between two processes than should be followed.
     fn is_crowded(&self, root: &[u32]) -> bool {
-        let Some(most) = self.in_flight else { return false };
-        let channels = |node: &u32| &self.tables.nodes.get(*node)[1..];
-        let mut channels = root[..self.model.n()].iter().flat_map(channels);
-        channels.any(|channel| self.tables.channels.get(*channel).len() > most)
+        self.in_flight.is_some_and(|most| self.space.is_crowded(root, most))
     }
 
-    fn work(&self, worker: &mut Worker<F>, range: core::ops::Range<u32>) -> Part {
+    fn work(&self, worker: &mut dyn Explorer, range: core::ops::Range<u32>) -> Part {
         let mut part = Part::default();
-        let width = self.model.n() + 1;
+        let width = self.space.terms().n() + 1;
         let mut expansion = Expansion::default();
         for state in range {
             let root = self.states.root(state);
@@ -542,11 +514,11 @@ impl<F: Family> Shared<'_, F> {
             }
             match self.reduction {
                 Some(reduction) => {
-                    reduction.expand(worker, self.tables, self.model, self.states, root, &mut expansion);
+                    reduction.expand(worker, self.space, self.states, root, &mut expansion);
                 }
-                None => worker.expand(self.tables, self.model, root, &mut expansion),
+                None => worker.expand(self.space, root, &mut expansion),
             }
-            part.is_crowded |= core::mem::take(&mut worker.is_crowded);
+            part.is_crowded |= core::mem::take(&mut worker.found_mut().is_crowded);
             if expansion.stuck > 0 {
                 part.stuck.push(state);
                 part.violation = part.violation.or(Some((state, None, expansion.stuck)));

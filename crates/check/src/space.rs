@@ -23,7 +23,7 @@ use crate::normal::Normaliser;
 use crate::reduce::Facts;
 use conclave_algorithms::family::Family;
 
-pub use tables::{Meta, Tables};
+pub use tables::{Meta, Renumbered, Tables};
 
 /// A global state: the number of the node of each process, and the number of the world.
 pub type Root = Vec<u32>;
@@ -186,12 +186,7 @@ pub struct Worker<F: Family> {
     passing_records: Vec<Record<F>>,
     passing: Memo<(u32, u8, Cause), u32>,
     normaliser: Normaliser,
-    /// What was found broken, from number 1 on.
-    pub broken: Vec<Broken>,
-    /// What is not promised and was seen broken.
-    pub unpromised: BTreeMap<&'static str, String>,
-    /// The most entries by others that a known request had to see.
-    pub overtaking: u64,
+    pub found: Found,
     /// The present state, the cells and world in it, and its channels.
     present: Vec<u32>,
     left: Vec<u32>,
@@ -203,6 +198,17 @@ pub struct Worker<F: Family> {
     pub(crate) letters: Vec<Letter>,
     node: Vec<u32>,
     actions: Vec<Action>,
+}
+
+/// What a worker has found, beside states.
+#[derive(Default)]
+pub struct Found {
+    /// What was found broken, from number 1 on.
+    pub broken: Vec<Broken>,
+    /// What is not promised and was seen broken.
+    pub unpromised: BTreeMap<&'static str, String>,
+    /// The most entries by others that a known request had to see.
+    pub overtaking: u64,
     /// What the last step sent: from, to, the message, and whether its receiver is down.
     pub sent: Vec<(usize, usize, u32, bool)>,
     /// What the last crash lost: from, to, the message.
@@ -251,9 +257,7 @@ impl<F: Family> Worker<F> {
             passing_records: Vec::new(),
             passing: Memo::default(),
             normaliser: Normaliser::default(),
-            broken: Vec::new(),
-            unpromised: BTreeMap::new(),
-            overtaking: 0,
+            found: Found::default(),
             present: Vec::new(),
             left: Vec::new(),
             right: Vec::new(),
@@ -263,11 +267,6 @@ impl<F: Family> Worker<F> {
             letters: Vec::new(),
             node: Vec::new(),
             actions: Vec::new(),
-            sent: Vec::new(),
-            lost: Vec::new(),
-            interrupted: None,
-            is_crowded: false,
-            facts: None,
         }
     }
 
@@ -296,7 +295,7 @@ impl<F: Family> Worker<F> {
     /// A process handles its start, before the search begins. Returns the number of what that breaks; 0 if nothing.
     pub fn start(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32], place: u8) -> u32 {
         self.visit(base, model, root);
-        self.sent.clear();
+        self.found.sent.clear();
         self.next_left.clone_from(&self.left);
         self.next_right.clone_from(&self.right);
         let (broken, _) = self.step(base, model, place, Trigger::START);
@@ -367,10 +366,10 @@ impl<F: Family> Worker<F> {
         let mut first = 0;
         for Breach { property, detail, promised } in breaches {
             if !promised {
-                self.unpromised.entry(property).or_insert(detail);
+                self.found.unpromised.entry(property).or_insert(detail);
             } else if first == 0 {
-                self.broken.push(Broken { property, detail });
-                first = self.broken.len() as u32;
+                self.found.broken.push(Broken { property, detail });
+                first = self.found.broken.len() as u32;
             }
         }
         first
@@ -379,9 +378,9 @@ impl<F: Family> Worker<F> {
     /// What comes of an action in the present state.
     pub fn follow(&mut self, base: &Tables<F>, model: &Model<F>, action: Action) -> Transition {
         let n = model.n();
-        self.sent.clear();
-        self.lost.clear();
-        self.interrupted = None;
+        self.found.sent.clear();
+        self.found.lost.clear();
+        self.found.interrupted = None;
         self.next_left.clone_from(&self.left);
         self.next_right.clone_from(&self.right);
         let mut task = Task::Optional;

@@ -124,7 +124,7 @@ impl<F: Family> Worker<F> {
         if losses <= MOST && listed <= MOST_LISTED {
             return losses as u16;
         }
-        self.is_crowded = true;
+        self.found.is_crowded = true;
         u16::from(listed <= MOST_LISTED)
     }
 

@@ -31,13 +31,13 @@ impl<F: Family> Worker<F> {
             self.retag(base, model, changed.retag);
         }
         let (life, ticks) = (self.meta(base, cell).life, model.ticks.unwrap_or(0));
-        if self.facts.is_some() {
+        if self.found.facts.is_some() {
             self.learn(base, at, record);
         }
         for nth in 0..self.at_record(record).sends.len() {
             let (to, message) = self.at_record(record).sends[nth];
             let is_up = self.meta(base, self.next_left[usize::from(to)]).is_up;
-            self.sent.push((at, usize::from(to), message, !is_up));
+            self.found.sent.push((at, usize::from(to), message, !is_up));
             if is_up {
                 let letter = Letter::new(message, changed.tag, life, ticks);
                 self.send(base, model, at, usize::from(to), letter);
@@ -79,14 +79,14 @@ impl<F: Family> Worker<F> {
 
     /// Takes note of who sends to whom.
     pub(super) fn learn(&mut self, base: &Tables<F>, at: usize, record: u32) {
-        let mut facts = self.facts.take().expect("facts are wanted");
+        let mut facts = self.found.facts.take().expect("facts are wanted");
         let role = (at, self.meta(base, self.left[at]).phase);
         facts.note_move(role, self.meta(base, self.next_left[at]).phase);
         for (to, _) in &self.at_record(record).sends {
             let to = usize::from(*to);
             facts.note_send(role, (to, self.meta(base, self.next_left[to]).phase));
         }
-        self.facts = Some(facts);
+        self.found.facts = Some(facts);
     }
 
     /// What a process does in a step, worked out once.
@@ -319,7 +319,7 @@ impl<F: Family> Worker<F> {
             }
             (_, true, false) => Retag::New(place),
         };
-        self.overtaking = self.overtaking.max(overtaking);
+        self.found.overtaking = self.found.overtaking.max(overtaking);
         (tag, retag)
     }
 
@@ -374,7 +374,7 @@ impl<F: Family> Worker<F> {
         crash::<F>(&mut cell);
         self.next_left[at] = self.cell_id(base, cell);
         self.close(base, model, at, &[], loss);
-        let changed = self.change(base, model, Change::Crash { place, loses: !self.lost.is_empty() });
+        let changed = self.change(base, model, Change::Crash { place, loses: !self.found.lost.is_empty() });
         self.retag(base, model, changed.retag);
         changed.broken
     }
@@ -397,17 +397,17 @@ impl<F: Family> Worker<F> {
         let record = self.record(base, model, self.next_left[at], place, cause);
         let Cut { cell, sends, effects, .. } = self.at_record(record).cuts[usize::from(cut)];
         let sends: Vec<_> = self.at_record(record).sends[..sends].to_vec();
-        self.interrupted = Some(effects);
+        self.found.interrupted = Some(effects);
         self.next_left[at] = cell;
         let kept = self.close(base, model, at, &sends, loss);
-        let loses = !self.lost.is_empty();
+        let loses = !self.found.lost.is_empty();
         let change = Change::Interrupt { place, record, cut, from, tag, cost, loses };
         let changed = self.change(base, model, change);
         self.retag(base, model, changed.retag);
         let (life, ticks) = (self.meta(base, cell).life, model.ticks.unwrap_or(0));
         for ((to, message), is_kept) in sends.into_iter().zip(kept) {
             let is_up = self.meta(base, self.next_left[usize::from(to)]).is_up;
-            self.sent.push((at, usize::from(to), message, !is_up));
+            self.found.sent.push((at, usize::from(to), message, !is_up));
             if is_kept {
                 let letter = Letter::new(message, changed.tag, life, ticks);
                 self.send(base, model, at, usize::from(to), letter);
@@ -455,7 +455,7 @@ impl<F: Family> Worker<F> {
             if way > 0 {
                 let mut rest = kept.old.iter().peekable();
                 let lost = old.iter().filter(|letter| rest.next_if_eq(letter).is_none());
-                self.lost.extend(lost.map(|letter| (at, to, letter.message())));
+                self.found.lost.extend(lost.map(|letter| (at, to, letter.message())));
                 self.letters.clone_from(&kept.old);
                 let content = if self.letters.is_empty() { 0 } else { self.channel_id(base) };
                 self.next_right[channel(n, at, to)] = content;
@@ -463,7 +463,7 @@ impl<F: Family> Worker<F> {
             let own = (0..sends.len()).filter(|nth| new > 0 && usize::from(sends[*nth].0) == to);
             for (nth, is_kept) in own.zip(kept.new) {
                 left[nth] = is_kept;
-                self.lost.extend((!is_kept).then_some((at, to, sends[nth].1)));
+                self.found.lost.extend((!is_kept).then_some((at, to, sends[nth].1)));
             }
         }
         left

@@ -1,0 +1,270 @@
+//! The state space behind numbers: where the types of the algorithm end.
+//!
+//! A search handles states as numbers and never looks at a process or a message. It reaches the typed tables and workers
+//! through these two traits, a few calls per state, so that it is compiled once and not once per algorithm. What happens per
+//! step stays inside [`Worker`].
+
+use core::any::Any;
+
+use conclave_algorithms::application::App as _;
+use conclave_algorithms::family::{Endless, Family, timer_word};
+use conclave_core::{Incarnation, Message as _};
+
+use crate::action::Action;
+use crate::intern::hash_words;
+use crate::model::{Budgets, CellOf, Heard, Letter, Model, Terms, asks};
+use crate::space::{Expansion, Found, Meta, Renumbered, Root, Tables, Transition, Worker};
+
+/// An algorithm, and everything that the states found so far are made of.
+pub trait Space: Any + Send + Sync {
+    /// What is searched, but for the algorithm.
+    fn terms(&self) -> &Terms;
+    /// The same, to be changed outside of the search.
+    fn terms_mut(&mut self) -> &mut Terms;
+    /// The same algorithm under the same terms; nothing has been seen.
+    fn afresh(&self) -> Box<dyn Space>;
+    /// Somebody who expands states.
+    fn explorer(&self) -> Box<dyn Explorer>;
+    /// What is promised of runs without end.
+    fn endless(&self) -> Endless;
+    /// The state in which nobody has been started.
+    fn unstarted(&mut self) -> Root;
+    /// The same state with whole budgets.
+    fn refilled(&mut self, root: &[u32]) -> Root;
+    /// Takes over what an explorer has met for the first time.
+    fn absorb(&mut self, explorer: &mut dyn Explorer) -> Renumbered;
+    /// What is asked of a process again and again.
+    fn meta(&self, root: &[u32], place: usize) -> &Meta;
+    /// The messages on their way between two processes.
+    fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter];
+    /// Whether more messages than this are on their way between two processes.
+    fn is_crowded(&self, root: &[u32], most: usize) -> bool;
+    /// The kind of a message.
+    fn kind(&self, message: u32) -> &'static str;
+    /// What the application of a process may ask, in words, and for which lock.
+    fn request(&self, root: &[u32], place: usize, nth: usize) -> (String, usize);
+    /// The name of an armed timer.
+    fn timer(&self, root: &[u32], place: usize, nth: usize) -> String;
+    /// Bytes in use.
+    fn bytes(&self) -> usize;
+}
+
+/// Expands states of a space.
+pub trait Explorer: Any + Send {
+    /// What it has found.
+    fn found(&self) -> &Found;
+    /// The same, to be taken.
+    fn found_mut(&mut self) -> &mut Found;
+    /// Goes to a state and lists what may happen there.
+    fn visit(&mut self, space: &dyn Space, root: &[u32]);
+    /// What may happen in the present state.
+    fn actions(&self) -> &[Action];
+    /// Everything that may happen in a state, and what comes of it.
+    fn expand(&mut self, space: &dyn Space, root: &[u32], out: &mut Expansion);
+    /// Only what may happen at one process; see [`Worker::try_only`].
+    fn try_only(
+        &mut self,
+        space: &dyn Space,
+        place: usize,
+        is_new: &dyn Fn(&[u32]) -> bool,
+        out: &mut Expansion,
+    ) -> bool;
+    /// What comes of an action in the present state.
+    fn follow(&mut self, space: &dyn Space, action: Action) -> Transition;
+    /// Where the last action led.
+    fn next(&self) -> &[u32];
+    /// A process handles its start. Returns the number of what that breaks; 0 if nothing.
+    fn start(&mut self, space: &dyn Space, root: &[u32], place: u8) -> u32;
+    /// The same state with its numbers moved down.
+    fn normal(&mut self, space: &dyn Space, root: &[u32]);
+    /// What may still go wrong in the present state.
+    fn budgets(&self, space: &dyn Space) -> Budgets;
+    /// What the application of a process is doing in the present state, roughly.
+    fn phase(&self, space: &dyn Space, place: usize) -> u8;
+    /// Bytes of what is remembered.
+    fn bytes(&self) -> usize;
+}
+
+/// The space of an algorithm.
+pub struct Typed<F: Family> {
+    model: Model<F>,
+    tables: Tables<F>,
+}
+
+impl<F: Family> Typed<F> {
+    /// Nothing has been seen.
+    pub fn new(model: Model<F>) -> Self {
+        Self { tables: Tables::new(model.n()), model }
+    }
+
+    fn cell(&self, root: &[u32], place: usize) -> &CellOf<F> {
+        self.tables.cells.get(self.tables.nodes.get(root[place])[0])
+    }
+}
+
+impl<F: Family> Space for Typed<F> {
+    fn terms(&self) -> &Terms {
+        &self.model.terms
+    }
+
+    fn terms_mut(&mut self) -> &mut Terms {
+        &mut self.model.terms
+    }
+
+    fn afresh(&self) -> Box<dyn Space> {
+        Box::new(Self::new(self.model.clone()))
+    }
+
+    fn explorer(&self) -> Box<dyn Explorer> {
+        Box::new(Worker::<F>::new(self.model.n()))
+    }
+
+    fn endless(&self) -> Endless {
+        F::ENDLESS
+    }
+
+    fn unstarted(&mut self) -> Root {
+        let n = self.model.n();
+        let heard = vec![Heard::FIRST; n];
+        let cells = (0..n).map(|place| {
+            let app = F::App::new(self.model.entries[place]);
+            let mut cell = self.model.boot(place, Incarnation::FIRST, None, app);
+            cell.heard.clone_from(&heard);
+            cell
+        });
+        let cells: Vec<_> = cells.collect();
+        self.tables.first(cells, self.model.world())
+    }
+
+    fn refilled(&mut self, root: &[u32]) -> Root {
+        let n = self.model.n();
+        let cells = (0..n).map(|place| {
+            let mut cell = self.cell(root, place).clone();
+            cell.app.refill(self.model.entries[place]);
+            cell
+        });
+        let cells = cells.collect();
+        let mut world = self.tables.worlds.get(root[n]).clone();
+        world.budgets = self.model.budgets;
+        let mut refilled = self.tables.first(cells, world);
+        for (place, old) in root[..n].iter().enumerate() {
+            // What is on its way stays on its way.
+            let mut node = self.tables.nodes.get(*old).to_vec();
+            node[0] = self.tables.nodes.get(refilled[place])[0];
+            refilled[place] = self.tables.nodes.intern(hash_words(&node), &node);
+        }
+        refilled
+    }
+
+    fn absorb(&mut self, explorer: &mut dyn Explorer) -> Renumbered {
+        let explorer: &mut dyn Any = explorer;
+        let worker: &mut Worker<F> = explorer.downcast_mut().expect(AT_HOME);
+        self.tables.absorb(worker, self.model.fifo)
+    }
+
+    fn meta(&self, root: &[u32], place: usize) -> &Meta {
+        &self.tables.metas[self.tables.nodes.get(root[place])[0] as usize]
+    }
+
+    fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter] {
+        let node = self.tables.nodes.get(root[to]);
+        self.tables.channels.get(node[1 + from - usize::from(from > to)])
+    }
+
+    fn is_crowded(&self, root: &[u32], most: usize) -> bool {
+        let channels = |node: &u32| &self.tables.nodes.get(*node)[1..];
+        let mut channels = root[..self.model.n()].iter().flat_map(channels);
+        channels.any(|channel| self.tables.channels.get(*channel).len() > most)
+    }
+
+    fn kind(&self, message: u32) -> &'static str {
+        self.tables.messages.get(message).kind()
+    }
+
+    fn request(&self, root: &[u32], place: usize, nth: usize) -> (String, usize) {
+        F::show(&asks::<F>(self.cell(root, place))[nth].request)
+    }
+
+    fn timer(&self, root: &[u32], place: usize, nth: usize) -> String {
+        timer_word(&self.cell(root, place).timers[nth].timer)
+    }
+
+    fn bytes(&self) -> usize {
+        self.tables.bytes()
+    }
+}
+
+/// Why an explorer is of the same type as its space.
+const AT_HOME: &str = "an explorer stays in the space that it was made for";
+
+fn typed<F: Family>(space: &dyn Space) -> &Typed<F> {
+    let space: &dyn Any = space;
+    space.downcast_ref().expect(AT_HOME)
+}
+
+impl<F: Family> Explorer for Worker<F> {
+    fn found(&self) -> &Found {
+        &self.found
+    }
+
+    fn found_mut(&mut self) -> &mut Found {
+        &mut self.found
+    }
+
+    fn visit(&mut self, space: &dyn Space, root: &[u32]) {
+        let Typed { tables, model } = typed(space);
+        Self::visit(self, tables, model, root);
+    }
+
+    fn actions(&self) -> &[Action] {
+        Self::actions(self)
+    }
+
+    fn expand(&mut self, space: &dyn Space, root: &[u32], out: &mut Expansion) {
+        let Typed { tables, model } = typed(space);
+        Self::expand(self, tables, model, root, out);
+    }
+
+    fn try_only(
+        &mut self,
+        space: &dyn Space,
+        place: usize,
+        is_new: &dyn Fn(&[u32]) -> bool,
+        out: &mut Expansion,
+    ) -> bool {
+        let Typed { tables, model } = typed(space);
+        Self::try_only(self, tables, model, place, is_new, out)
+    }
+
+    fn follow(&mut self, space: &dyn Space, action: Action) -> Transition {
+        let Typed { tables, model } = typed(space);
+        Self::follow(self, tables, model, action)
+    }
+
+    fn next(&self) -> &[u32] {
+        Self::next(self)
+    }
+
+    fn start(&mut self, space: &dyn Space, root: &[u32], place: u8) -> u32 {
+        let Typed { tables, model } = typed(space);
+        Self::start(self, tables, model, root, place)
+    }
+
+    fn normal(&mut self, space: &dyn Space, root: &[u32]) {
+        let Typed { tables, model } = typed(space);
+        Self::normal(self, tables, model, root);
+    }
+
+    fn budgets(&self, space: &dyn Space) -> Budgets {
+        let Typed { tables, model } = typed(space);
+        Self::budgets(self, tables, model)
+    }
+
+    fn phase(&self, space: &dyn Space, place: usize) -> u8 {
+        Self::phase(self, &typed(space).tables, place)
+    }
+
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
+}

@@ -27,7 +27,7 @@ use core::marker::PhantomData;
 use conclave_core::{
     Boot, Counter, Effect, Effects, Input, Members, Message, NodeId, Phase, Protocol, Through, erased,
 };
-use erased_serde::{Deserializer, Error};
+use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 
 use crate::desk::Desk;
@@ -134,20 +134,16 @@ impl ErasedConfig {
         self.language.parse(words, lock)
     }
 
-    /// Reads a message of this algorithm.
-    ///
-    /// # Errors
-    /// If it is none.
-    pub fn read_message(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedMessage, Error> {
-        self.language.read_message(from)
+    /// Reads a message of this algorithm, as postcard writes it; nothing if it is none.
+    #[must_use]
+    pub fn read_message(&self, bytes: &[u8]) -> Option<ErasedMessage> {
+        self.language.read_message(bytes)
     }
 
-    /// Reads what a process of this algorithm has saved.
-    ///
-    /// # Errors
-    /// If it is something else.
-    pub fn read_durable(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedDurable, Error> {
-        self.language.read_durable(from)
+    /// Reads what a process of this algorithm has saved, as postcard writes it; nothing if it is something else.
+    #[must_use]
+    pub fn read_durable(&self, bytes: &[u8]) -> Option<ErasedDurable> {
+        self.language.read_durable(bytes)
     }
 }
 
@@ -203,8 +199,8 @@ trait Language: Send + Sync {
     fn lock_told(&self, event: &dyn Any) -> Option<String>;
     fn has_left(&self, event: &dyn Any) -> bool;
     fn carries_token(&self, message: &dyn Any) -> bool;
-    fn read_message(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedMessage, Error>;
-    fn read_durable(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedDurable, Error>;
+    fn read_message(&self, bytes: &[u8]) -> Option<ErasedMessage>;
+    fn read_durable(&self, bytes: &[u8]) -> Option<ErasedDurable>;
 }
 
 struct Of<F>(PhantomData<fn() -> F>);
@@ -251,15 +247,20 @@ impl<F: Family> Language for Of<F> {
         F::token_in(typed(message)).is_some()
     }
 
-    fn read_message(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedMessage, Error> {
-        let message: family::MessageOf<F> = erased_serde::deserialize(from)?;
-        Ok(ErasedMessage { value: Box::new(message), language: language::<F>() })
+    fn read_message(&self, bytes: &[u8]) -> Option<ErasedMessage> {
+        let message: family::MessageOf<F> = read(bytes)?;
+        Some(ErasedMessage { value: Box::new(message), language: language::<F>() })
     }
 
-    fn read_durable(&self, from: &mut dyn Deserializer<'_>) -> Result<ErasedDurable, Error> {
-        let durable: <F::Protocol as Protocol>::Durable = erased_serde::deserialize(from)?;
-        Ok(ErasedDurable { value: Arc::new(durable) })
+    fn read_durable(&self, bytes: &[u8]) -> Option<ErasedDurable> {
+        let durable: <F::Protocol as Protocol>::Durable = read(bytes)?;
+        Some(ErasedDurable { value: Arc::new(durable) })
     }
+}
+
+/// A value that takes up all of these bytes. The format is fixed: a reader of any format would be far more code per type.
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    postcard::take_from_bytes(bytes).ok().and_then(|(value, rest)| rest.is_empty().then_some(value))
 }
 
 /// The value inside.

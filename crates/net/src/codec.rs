@@ -33,17 +33,8 @@ impl Codec<Erased> {
     pub fn erased(config: &ErasedConfig) -> Self {
         let (messages, durables) = (config.clone(), config.clone());
         Self {
-            message: Arc::new(move |bytes| read_erased(bytes, |from| messages.read_message(from))),
-            durable: Arc::new(move |bytes| read_erased(bytes, |from| durables.read_durable(from))),
+            message: Arc::new(move |bytes| messages.read_message(bytes)),
+            durable: Arc::new(move |bytes| durables.read_durable(bytes)),
         }
     }
-}
-
-fn read_erased<T>(
-    bytes: &[u8],
-    read: impl FnOnce(&mut dyn erased_serde::Deserializer<'_>) -> Result<T, erased_serde::Error>,
-) -> Option<T> {
-    let mut from = postcard::Deserializer::from_bytes(bytes);
-    let value = read(&mut <dyn erased_serde::Deserializer<'_>>::erase(&mut from)).ok()?;
-    from.finalize().ok()?.is_empty().then_some(value)
 }

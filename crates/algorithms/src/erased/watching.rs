@@ -1,6 +1,7 @@
 //! Judges, meters, users and desks of an algorithm whose types are erased.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::marker::PhantomData;
@@ -147,36 +148,41 @@ impl<F: Family> Asking<F> {
         Self { users, agenda: Agenda::new(Nowhere) }
     }
 
-    /// Lets the users write on an agenda of their own, and copies what they wrote.
-    fn write(
-        &mut self,
-        agenda: &mut Agenda<Erased>,
-        call: impl FnOnce(&mut F::Users, &mut Agenda<F::Protocol>),
-    ) {
+    /// Prepares the agenda that the users write on.
+    fn lend(&mut self, agenda: &mut Agenda<Erased>) {
         self.agenda.now = agenda.now;
         swap(&mut self.agenda.rng, &mut agenda.rng);
-        call(&mut self.users, &mut self.agenda);
+    }
+
+    /// Copies what they wrote.
+    fn collect(&mut self, agenda: &mut Agenda<Erased>) {
         swap(&mut self.agenda.rng, &mut agenda.rng);
-        agenda.items.extend(self.agenda.items.drain(..).map(|item| match item {
-            Item::Ask { time, process, request, ticket } => {
-                Item::Ask { time, process, request: erase::<F>(request), ticket }
-            }
-            Item::Depart(process) => Item::Depart(process),
-        }));
+        for item in self.agenda.items.drain(..) {
+            agenda.items.push(match item {
+                Item::Ask { time, process, request, ticket } => {
+                    Item::Ask { time, process, request: erase::<F>(request), ticket }
+                }
+                Item::Depart(process) => Item::Depart(process),
+            });
+        }
     }
 }
 
 fn erase<F: Family>(request: <F::Protocol as Protocol>::Request) -> ErasedRequest {
-    ErasedRequest { value: alloc::sync::Arc::new(request), language: language::<F>() }
+    ErasedRequest { value: Arc::new(request), language: language::<F>() }
 }
 
 impl<F: Family> Workload<Erased> for Asking<F> {
     fn begin(&mut self, agenda: &mut Agenda<Erased>) {
-        self.write(agenda, |users, agenda| users.begin(agenda));
+        self.lend(agenda);
+        self.users.begin(&mut self.agenda);
+        self.collect(agenda);
     }
 
     fn told(&mut self, process: Process, event: &ErasedEvent, agenda: &mut Agenda<Erased>) {
-        self.write(agenda, |users, agenda| users.told(process, typed(&*event.value), agenda));
+        self.lend(agenda);
+        self.users.told(process, typed(&*event.value), &mut self.agenda);
+        self.collect(agenda);
     }
 
     fn stands(&self, process: Process, request: &ErasedRequest, ticket: u64) -> bool {
@@ -184,11 +190,15 @@ impl<F: Family> Workload<Erased> for Asking<F> {
     }
 
     fn handled(&mut self, process: Process, request: &ErasedRequest, agenda: &mut Agenda<Erased>) {
-        self.write(agenda, |users, agenda| users.handled(process, typed(&*request.value), agenda));
+        self.lend(agenda);
+        self.users.handled(process, typed(&*request.value), &mut self.agenda);
+        self.collect(agenda);
     }
 
     fn quiet(&mut self, agenda: &mut Agenda<Erased>) {
-        self.write(agenda, |users, agenda| users.quiet(agenda));
+        self.lend(agenda);
+        self.users.quiet(&mut self.agenda);
+        self.collect(agenda);
     }
 
     fn crashed(&mut self, process: Process) {
@@ -196,15 +206,21 @@ impl<F: Family> Workload<Erased> for Asking<F> {
     }
 
     fn restarted(&mut self, process: Process, agenda: &mut Agenda<Erased>) {
-        self.write(agenda, |users, agenda| users.restarted(process, agenda));
+        self.lend(agenda);
+        self.users.restarted(process, &mut self.agenda);
+        self.collect(agenda);
     }
 
     fn joined(&mut self, process: Process, agenda: &mut Agenda<Erased>) {
-        self.write(agenda, |users, agenda| users.joined(process, agenda));
+        self.lend(agenda);
+        self.users.joined(process, &mut self.agenda);
+        self.collect(agenda);
     }
 
     fn leave(&mut self, process: Process, agenda: &mut Agenda<Erased>) {
-        self.write(agenda, |users, agenda| users.leave(process, agenda));
+        self.lend(agenda);
+        self.users.leave(process, &mut self.agenda);
+        self.collect(agenda);
     }
 
     fn is_done(&self) -> bool {
@@ -225,34 +241,36 @@ impl<F: Family> Serving<F> {
     pub fn new(desk: F::Desk) -> Self {
         Self { desk }
     }
+}
 
-    /// Lets the desk decide, and copies what it decided.
-    fn decide(
-        &mut self,
-        out: &mut Vec<Deed<Erased>>,
-        call: impl FnOnce(&mut F::Desk, &mut Vec<Deed<F::Protocol>>),
-    ) {
-        let mut deeds = Vec::new();
-        call(&mut self.desk, &mut deeds);
-        out.extend(deeds.into_iter().map(|deed| match deed {
+/// Copies what a desk decided.
+fn pass_on<F: Family>(deeds: Vec<Deed<F::Protocol>>, out: &mut Vec<Deed<Erased>>) {
+    for deed in deeds {
+        out.push(match deed {
             Deed::Ask(request) => Deed::Ask(erase::<F>(request)),
             Deed::Tell(client, word) => Deed::Tell(client, word),
-        }));
+        });
     }
 }
 
 impl<F: Family> Desk<Erased> for Serving<F> {
     fn wish(&mut self, client: Client, wish: Wish, out: &mut Vec<Deed<Erased>>) {
-        self.decide(out, |desk, out| desk.wish(client, wish, out));
+        let mut deeds = Vec::new();
+        self.desk.wish(client, wish, &mut deeds);
+        pass_on::<F>(deeds, out);
     }
 
     fn gone(&mut self, client: Client, out: &mut Vec<Deed<Erased>>) {
-        self.decide(out, |desk, out| desk.gone(client, out));
+        let mut deeds = Vec::new();
+        self.desk.gone(client, &mut deeds);
+        pass_on::<F>(deeds, out);
     }
 
     fn told(&mut self, event: ErasedEvent, out: &mut Vec<Deed<Erased>>) {
         let event = typed::<<F::Protocol as Protocol>::Event>(&*event.value).clone();
-        self.decide(out, |desk, out| desk.told(event, out));
+        let mut deeds = Vec::new();
+        self.desk.told(event, &mut deeds);
+        pass_on::<F>(deeds, out);
     }
 
     fn standing(&self) -> Standing {

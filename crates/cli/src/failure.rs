@@ -46,7 +46,7 @@ impl Failure {
 
     /// What to do about it.
     pub fn hint(mut self, hint: impl Display) -> Self {
-        self.hint = Some(one_line(&hint.to_string()));
+        self.hint = Some(crate::program::renamed(&one_line(&hint.to_string())));
         self
     }
 

@@ -108,6 +108,19 @@ pub fn check(
     Ok(())
 }
 
+/// The same for an algorithm that no registry has to know.
+///
+/// # Errors
+/// If it cannot.
+pub fn check_algorithm<R: Registered>(
+    settings: &BTreeMap<String, String>,
+    members: &Members,
+) -> Result<(), ProcessError> {
+    let nodes: Vec<_> = members.iter().collect();
+    R::prepare(&mut live(&nodes, settings), Erase)?;
+    Ok(())
+}
+
 /// What a live process wants of an algorithm.
 fn live<'a>(nodes: &'a [NodeId], settings: &'a BTreeMap<String, String>) -> Wanted<'a> {
     Wanted { arena: Arena::Live, failures: true, faulty: true, ..Wanted::new(nodes, settings) }

@@ -29,6 +29,6 @@ pub mod world;
 
 pub use plan::Plan;
 pub use report::{FormulaReport, Property, Report};
-pub use run::{Outcome, expected_messages, simulate, simulate_setup};
+pub use run::{Outcome, expected_messages, expected_messages_of, simulate, simulate_setup};
 pub use script::{Difference, PlayError, Played, play, play_algorithm};
-pub use shrink::shrink;
+pub use shrink::{shrink, shrink_algorithm};

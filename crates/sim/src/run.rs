@@ -88,6 +88,17 @@ pub fn expected_messages(setup: &Setup, plan: &Plan) -> Result<u64, PlayError> {
     Ok(prepared.expected_messages)
 }
 
+/// The same for an algorithm that no registry has to know.
+///
+/// # Errors
+/// If it cannot be set up so.
+pub fn expected_messages_of<R: Registered>(setup: &Setup, plan: &Plan) -> Result<u64, SettingError> {
+    let plan = &completed(R::ABOUT, setup.mutant.as_deref(), plan);
+    let prepared = planned(R::ABOUT, setup, plan, |wanted| R::prepare(wanted, Erase))?;
+    Outline::from(&prepared).check(plan)?;
+    Ok(prepared.expected_messages)
+}
+
 /// Says what a plan wants of an algorithm.
 fn planned<T>(about: &About, setup: &Setup, plan: &Plan, then: impl FnOnce(&mut Wanted<'_>) -> T) -> T {
     let (nodes, newcomers): (Vec<_>, _) = (plan.members.iter().collect(), plan.faults.newcomers());

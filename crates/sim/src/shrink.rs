@@ -5,14 +5,15 @@
 //! Hildebrandt's delta debugging, 2002). What remains is a script.
 
 use conclave_algorithms::erased::Prepared;
-use conclave_algorithms::{Synchrony, registry};
-use conclave_core::Members;
+use conclave_algorithms::family::Registered;
+use conclave_algorithms::{About, Synchrony, registry};
+use conclave_core::{Members, NodeId};
 use conclave_trace::{Block, Carry, Command, Script, Setup, commands_of, newcomers};
 
 use crate::faults::Faults;
 use crate::plan::Plan;
-use crate::run::{Outcome, prepare, simulate_setup};
-use crate::script::{Attended, play};
+use crate::run::{Outcome, prepare, prepare_algorithm, simulate, simulate_setup};
+use crate::script::{Attended, PlayError, Played, play, play_algorithm};
 
 /// Seeds tried for each smaller size.
 const SEEDS: u64 = 300;
@@ -29,29 +30,55 @@ const EFFORT: usize = 4_000_000;
 #[must_use]
 pub fn shrink(setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
     let about = registry::find(&setup.algorithm)?;
-    let (setup, outcome) = smaller(plan, setup, property)?;
-    let commands = commands_of(outcome.trace.as_ref()?);
-    let thorough = about.synchrony == Synchrony::Asynchronous;
-    let shrinker = Shrinker {
-        setup: &setup,
-        property,
-        thorough,
-        is_lossy: plan.faults.loses_messages(),
-        effort: EFFORT,
-        commands: &commands,
-    };
-    let shortened = shrinker.run(&prepare(&setup, &newcomers(&commands)).ok()?)?;
-    Some(write(&setup, shortened, property))
+    Driven { about, simulate: simulate_setup, prepare: |setup, newcomers| prepare(setup, newcomers).ok(), play }
+        .shrink(setup, plan, property)
+}
+
+/// The same for an algorithm that no registry has to know.
+#[must_use]
+pub fn shrink_algorithm<R: Registered>(setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
+    let simulate =
+        |setup: &Setup, plan: &Plan, record| simulate::<R>(setup, plan, record).map_err(PlayError::Setting);
+    let prepare = |setup: &Setup, newcomers: &[NodeId]| prepare_algorithm::<R>(setup, newcomers).ok();
+    Driven { about: R::ABOUT, simulate, prepare, play: play_algorithm::<R> }.shrink(setup, plan, property)
+}
+
+type Simulate = fn(&Setup, &Plan, bool) -> Result<Outcome, PlayError>;
+
+/// An algorithm, and what shrinking does with it.
+struct Driven {
+    about: &'static About,
+    simulate: Simulate,
+    prepare: fn(&Setup, &[NodeId]) -> Option<Prepared>,
+    play: fn(&Script) -> Result<Played, PlayError>,
+}
+
+impl Driven {
+    fn shrink(&self, setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
+        let (setup, outcome) = smaller(self.simulate, plan, setup, property)?;
+        let commands = commands_of(outcome.trace.as_ref()?);
+        let shrinker = Shrinker {
+            setup: &setup,
+            property,
+            thorough: self.about.synchrony == Synchrony::Asynchronous,
+            is_lossy: plan.faults.loses_messages(),
+            effort: EFFORT,
+            commands: &commands,
+        };
+        let shortened = shrinker.run(&(self.prepare)(&setup, &newcomers(&commands))?)?;
+        let script = write(&setup, shortened, property);
+        Some((self.play)(&script).map_or(script, |played| played.script))
+    }
 }
 
 /// The smallest run, in processes and requests, that breaks the same property; at worst the run itself.
-fn smaller(plan: &Plan, setup: &Setup, property: &str) -> Option<(Setup, Outcome)> {
+fn smaller(simulate: Simulate, plan: &Plan, setup: &Setup, property: &str) -> Option<(Setup, Outcome)> {
     let attempt = |plan: &Plan, record: bool| {
         let mut setup = setup.clone();
         setup.nodes = plan.members.iter().collect();
         setup.locks = plan.locks;
         setup.channels = setup.channels.or_else(|| plan.channels.map(|channels| channels.name().to_string()));
-        let outcome = simulate_setup(&setup, plan, record).ok()?;
+        let outcome = simulate(&setup, plan, record).ok()?;
         let same = outcome.violation.as_ref().is_some_and(|violation| violation.property == property);
         // The run may have put the members in an order of its own.
         if let Some(trace) = &outcome.trace {
@@ -168,7 +195,7 @@ impl Shrinker<'_> {
     }
 }
 
-/// The script, a block per command, with what comes of each.
+/// The script, a block per command.
 fn write(setup: &Setup, commands: Vec<Command>, property: &str) -> Script {
     let mut about = vec![format!("{} breaks {property}.", setup.algorithm)];
     let blocks = commands.into_iter().map(|command| Block {
@@ -176,6 +203,5 @@ fn write(setup: &Setup, commands: Vec<Command>, property: &str) -> Script {
         commands: vec![(command, 0)],
         recorded: Vec::new(),
     });
-    let script = Script { blocks: blocks.collect() };
-    play(&script).map_or(script, |played| played.script)
+    Script { blocks: blocks.collect() }
 }

@@ -548,7 +548,7 @@ impl Given {
 
     /// The command that repeats the run, with this seed.
     pub fn command(&self, algorithm: &str, seed: u64) -> String {
-        let mut line = format!("conclave sim {algorithm}");
+        let mut line = format!("{} sim {algorithm}", crate::program::name());
         for (name, value) in self.0.iter().filter(|(name, _)| name != "--seed" && name != "--seeds") {
             line += &format!(" {name}");
             if !value.is_empty() {

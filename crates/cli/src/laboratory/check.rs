@@ -2,17 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use conclave_algorithms::family::Searches;
-use conclave_algorithms::{About, Channels, Mutant, Synchrony, registry};
-use conclave_check::{
-    AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report, Stopped, check,
-};
+use conclave_algorithms::family::{Kind, Searches};
+use conclave_algorithms::{About, Channels, Mutant, Synchrony};
+use conclave_check::{AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report, Stopped};
 use conclave_core::{Members, NodeId};
-use conclave_sim::{Played, play};
+use conclave_sim::Played;
 use conclave_trace::{Command, Setup, Trace, What, commands_of, describe};
 use serde_json::{Value, json};
 
 use super::args::{CheckArgs, Ids, RecordedMoment, members};
+use super::catalogue::{Catalogue, Entry};
 use super::files;
 use super::no_such_algorithm;
 use super::output::{self, Progress, Searched, grouped, notice, size};
@@ -20,12 +19,13 @@ use super::sim::{drawn, not_a_member, settings};
 use crate::failure::{Failure, Verdict, nearest};
 
 /// Searches all runs of an algorithm.
-pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &CheckArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let led = args.from.as_ref().map(Led::read).transpose()?;
-    let about = about(args.algo.as_deref(), led.as_ref())?;
+    let entry = entry(args.algo.as_deref(), led.as_ref(), catalogue)?;
+    let about = entry.about;
     let name = led.as_ref().map_or(args.mutant.as_deref(), |led| led.setup.mutant.as_deref());
     let mutant = name.map(|name| find_mutant(about, name)).transpose()?;
-    check_family(about, args)?;
+    check_family(about, args, &catalogue.families())?;
     let setup = match &led {
         Some(led) => led.setup.clone(),
         None => setup(about, args, mutant)?,
@@ -41,10 +41,10 @@ pub fn run(args: &CheckArgs) -> Result<Verdict, Failure> {
     if args.depth.is_none() && args.time.is_none() {
         warn_of_size(&attempts[0]);
     }
-    Job { args, about, setup }.run(&attempts)
+    Job { args, entry, about, setup }.run(&attempts)
 }
 
-fn about(named: Option<&str>, led: Option<&Led>) -> Result<&'static About, Failure> {
+fn entry(named: Option<&str>, led: Option<&Led>, catalogue: &Catalogue) -> Result<Entry, Failure> {
     let recorded = led.map(|led| led.setup.algorithm.as_str());
     let name = match (named, recorded) {
         (Some(named), Some(recorded)) if named != recorded => {
@@ -55,7 +55,7 @@ fn about(named: Option<&str>, led: Option<&Led>) -> Result<&'static About, Failu
             return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
         }
     };
-    registry::find(name).ok_or_else(|| no_such_algorithm(name))
+    catalogue.find(name).ok_or_else(|| no_such_algorithm(name, catalogue))
 }
 
 fn setup(about: &About, args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Setup, Failure> {
@@ -126,7 +126,7 @@ fn find_mutant(about: &'static About, name: &str) -> Result<&'static Mutant, Fai
 }
 
 /// Refuses options that make no sense for the algorithm.
-fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
+fn check_family(about: &About, args: &CheckArgs, families: &[Kind]) -> Result<(), Failure> {
     let possible = about.family.searches;
     // A group that recovers relies on time, whatever its algorithm does.
     let may_recover = args.crashes.is_some() || args.suspicions.is_some() || !args.set.is_empty();
@@ -134,7 +134,7 @@ fn check_family(about: &About, args: &CheckArgs) -> Result<(), Failure> {
         || (possible.recovers && (may_recover || args.mutant.is_some() || args.from.is_some()));
     let (name, title) = (about.name, about.family.title);
     let foreign = |option: &str, has: fn(&Searches) -> bool| {
-        let others = registry::families().into_iter().filter(|family| has(&family.searches));
+        let others = families.iter().filter(|family| has(&family.searches));
         let titles: Vec<_> = others.map(|family| family.title).collect();
         format!("{option} belongs to {}, and {name} is not of that kind", titles.join(", "))
     };
@@ -263,6 +263,7 @@ fn three_quarters() -> usize {
 /// What was asked for, understood.
 struct Job<'a> {
     args: &'a CheckArgs,
+    entry: Entry,
     about: &'static About,
     setup: Setup,
 }
@@ -274,7 +275,7 @@ impl Job<'_> {
             true => Some(self.search(&Options { reduce: false, ..options.clone() })?),
             false => None,
         };
-        let replayed = report.counterexample.as_mut().map(Replayed::of);
+        let replayed = report.counterexample.as_mut().map(|found| Replayed::of(found, self.entry));
         let compared = full.as_ref().map(|full| Compared::of(&report, full));
         self.write(&report, replayed.as_ref())?;
         if self.args.output.json {
@@ -310,7 +311,7 @@ impl Job<'_> {
         let mut watch = |progress: &conclave_check::Progress| {
             *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(*progress);
         };
-        check(&self.setup, options, &mut watch).map_err(|error| match &error {
+        (self.entry.check)(&self.setup, options, &mut watch).map_err(|error| match &error {
             CheckError::Setting(_) => {
                 Failure::new(error).hint(format!("'conclave list {name}' shows what there is"))
             }
@@ -380,8 +381,8 @@ struct Replayed {
 
 impl Replayed {
     /// Plays the script, and puts in what came out.
-    fn of(found: &mut Counterexample) -> Self {
-        match play(&found.script) {
+    fn of(found: &mut Counterexample, entry: Entry) -> Self {
+        match (entry.play)(&found.script) {
             Ok(played) => {
                 found.script.clone_from(&played.script);
                 let disagreement = match &played.violation {

@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use comfy_table::{Table, presets};
-use conclave_algorithms::registry;
 use conclave_core::NodeId;
 use conclave_live::cluster::{Cluster, ClusterError, Manifest, Order, free_name, home};
 use conclave_live::control::{Answer, Ask, Control, Status};
 use conclave_live::desk::{Standing, Wish, Word};
-use conclave_live::process::{self, told_to_stop};
+use conclave_live::process::told_to_stop;
 use conclave_live::supervisor::{Plan, Shared, Supervisor, held, take_orders};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
 use super::args::{self, ClusterArgs, ClusterCommand, Groups, OutputArgs, StartArgs};
+use super::catalogue::Catalogue;
 use super::no_such_algorithm;
 use super::output;
 use super::replay;
@@ -41,17 +41,21 @@ impl From<ClusterError> for Failure {
 }
 
 /// Does what was asked for.
-pub fn run(args: &ClusterArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &ClusterArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let name = args.cluster.as_deref();
     match &args.command {
-        ClusterCommand::Start(start) => self::start(start, name),
+        ClusterCommand::Start(start) => self::start(start, name, catalogue),
         ClusterCommand::List => list(),
-        command => command_to(&Cluster::find(&home(), name)?, command),
+        command => command_to(&Cluster::find(&home(), name)?, command, catalogue),
     }
 }
 
 /// What can be done with a cluster that is there, from its console or from elsewhere.
-fn command_to(cluster: &Cluster, command: &ClusterCommand) -> Result<Verdict, Failure> {
+fn command_to(
+    cluster: &Cluster,
+    command: &ClusterCommand,
+    catalogue: &Catalogue,
+) -> Result<Verdict, Failure> {
     let order = |order| -> Result<Verdict, Failure> {
         let done = cluster.order(&order)?;
         output::show(&format!("{done}\n"))?;
@@ -92,21 +96,19 @@ fn command_to(cluster: &Cluster, command: &ClusterCommand) -> Result<Verdict, Fa
             output::show("mended\n")?;
             Ok(Verdict::Held)
         }
-        ClusterCommand::Trace { output } => trace(cluster, output),
+        ClusterCommand::Trace { output } => trace(cluster, output, catalogue),
     }
 }
 
-fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
-    if registry::find(&args.algo).is_none() {
-        return Err(no_such_algorithm(&args.algo));
-    }
+fn start(args: &StartArgs, name: Option<&str>, catalogue: &Catalogue) -> Result<Verdict, Failure> {
+    let entry = catalogue.find(&args.algo).ok_or_else(|| no_such_algorithm(&args.algo, catalogue))?;
     let members = args::members(args.ids.as_ref(), args.n, 3)?;
     if members.len() > 64 {
         return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
     }
     let settings = settings(&args.set, &[])?;
     // Before anything of an earlier cluster is removed.
-    process::check(&args.algo, &settings, &members).map_err(Failure::new)?;
+    (entry.fits)(entry.about, &settings, &members).map_err(Failure::new)?;
     let is_named = name.is_some();
     let name = name.map_or_else(|| free_name(&home(), &args.algo), |name| Ok(name.to_owned()))?;
     if args.detach {
@@ -128,7 +130,7 @@ fn start(args: &StartArgs, name: Option<&str>) -> Result<Verdict, Failure> {
     output::show(&who_is_who(supervisor.manifest(), supervisor.dir()))?;
     let shared = Arc::new(Mutex::new(supervisor));
     take_orders(&shared)?;
-    console(&shared)?;
+    console(&shared, catalogue)?;
     held(&shared).stop();
     Ok(Verdict::Held)
 }
@@ -198,7 +200,7 @@ struct Typed {
 }
 
 /// Reads what is typed until everything is to end.
-fn console(shared: &Shared) -> Result<(), Failure> {
+fn console(shared: &Shared, catalogue: &Catalogue) -> Result<(), Failure> {
     let is_typed = std::io::stdin().is_terminal();
     if is_typed {
         output::show(
@@ -210,10 +212,11 @@ fn console(shared: &Shared) -> Result<(), Failure> {
     let typing = done_in.clone();
     let obeying = Arc::new(Mutex::new(()));
     let busy = Arc::clone(&obeying);
+    let catalogue = catalogue.clone();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let _busy = busy.lock();
-            obey(&name, &line);
+            obey(&name, &line, &catalogue);
         }
         // Without a terminal there never was anybody to type.
         if is_typed {
@@ -236,14 +239,14 @@ fn console(shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-fn obey(name: &str, line: &str) {
+fn obey(name: &str, line: &str, catalogue: &Catalogue) {
     if line.trim().is_empty() {
         return;
     }
     let done = match Typed::try_parse_from(line.split_whitespace()) {
         Ok(typed) => Cluster::find(&home(), Some(name))
             .map_err(Failure::from)
-            .and_then(|cluster| command_to(&cluster, &typed.command)),
+            .and_then(|cluster| command_to(&cluster, &typed.command, catalogue)),
         Err(error) => {
             let _ = error.print();
             return;
@@ -413,10 +416,10 @@ fn tail(cluster: &Cluster, process: NodeId, count: Option<u64>) -> Result<Verdic
     Ok(Verdict::Held)
 }
 
-fn trace(cluster: &Cluster, output: &OutputArgs) -> Result<Verdict, Failure> {
+fn trace(cluster: &Cluster, output: &OutputArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     if !cluster.manifest.record {
         return Err(Failure::new("this cluster was started with --no-record"));
     }
     let merged = conclave_net::merge(&cluster.records()?).map_err(Failure::new)?;
-    replay::live(&cluster.manifest.name, &merged, output)
+    replay::live(&cluster.manifest.name, &merged, output, catalogue)
 }

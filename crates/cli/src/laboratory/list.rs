@@ -1,21 +1,22 @@
 //! `conclave list`: what there is.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
-use conclave_algorithms::{About, Mutant, Setting, Trigger, Values, registry};
+use conclave_algorithms::{About, Mutant, Setting, Trigger, Values};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::args::ListArgs;
+use super::catalogue::Catalogue;
 use super::no_such_algorithm;
 use super::output::{self, indented, terminal_width};
 use super::survival;
 use crate::failure::{Failure, Verdict};
 
 /// Shows every algorithm, one of them, or the broken twins.
-pub fn run(args: &ListArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &ListArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let chosen = match &args.algo {
-        Some(name) => vec![registry::find(name).ok_or_else(|| no_such_algorithm(name))?],
-        None => registry::all(),
+        Some(name) => vec![catalogue.find(name).ok_or_else(|| no_such_algorithm(name, catalogue))?.about],
+        None => catalogue.all(),
     };
     match (args.json, args.mutants, &args.algo) {
         (true, true, _) => output::show_json(&mutants(&chosen).map(mutant_json).collect::<Vec<_>>()),

@@ -1,26 +1,28 @@
 //! `conclave node`: one process of a live cluster. `conclave cert`: certificates for such processes.
 
 use conclave_live::config::ProcessConfig;
-use conclave_live::process::{self, ProcessError, told_to_stop};
+use conclave_live::process::{ProcessError, told_to_stop};
 
 use super::args::{CertArgs, Ids, NodeArgs};
+use super::catalogue::Catalogue;
 use super::no_such_algorithm;
 use super::output;
 use crate::failure::{Failure, Verdict};
 
 /// Runs a process until it is told to stop.
-pub fn run(args: &NodeArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &NodeArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let config = ProcessConfig::read(&args.config).map_err(Failure::new)?;
+    let entry = catalogue.find(&config.algorithm);
+    let entry = entry.ok_or_else(|| no_such_algorithm(&config.algorithm, catalogue))?;
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("no threads can be had: {error}")))?;
     let ready = || tracing::info!("process {} of {} is up", config.id, config.cluster);
-    let ended = runtime.block_on(process::run(&config, told_to_stop(args.with_parent), ready));
+    let ended = runtime.block_on((entry.run)(&config, Box::pin(told_to_stop(args.with_parent)), &ready));
     // Standard input may still be waited for; nobody has to.
     runtime.shutdown_background();
     match ended {
         Ok(()) => Ok(Verdict::Held),
-        Err(ProcessError::UnknownAlgorithm(name)) => Err(no_such_algorithm(&name)),
         Err(error @ ProcessError::Node(_)) => {
             tracing::error!("{error}");
             Ok(Verdict::Failed)

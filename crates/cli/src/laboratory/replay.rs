@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use conclave_sim::{Difference, PlayError, Played, Property, play};
+use conclave_sim::{Difference, PlayError, Played, Property};
 use conclave_trace::{Block, Command, Header, Record, Script, Setup, Trace, What, commands_of, describe};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::args::{DiagramArg, OutputArgs, ReplayArgs};
+use super::catalogue::Catalogue;
 use super::files;
 use super::no_such_algorithm;
 use super::output::{self, grouped, indented, judged, quoted};
@@ -16,31 +17,37 @@ use super::sim::{drawn, violation_json};
 use crate::failure::{Failure, Verdict};
 
 /// Repeats what a file holds, a script or a trace.
-pub fn run(args: &ReplayArgs) -> Result<Verdict, Failure> {
+pub fn run(args: &ReplayArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let text = files::read(&args.file)?;
     if !text.trim_start().starts_with('{') {
-        return replay_script(&args.file, &text, &args.output, args.update);
+        return replay_script(&args.file, &text, &args.output, args.update, catalogue);
     }
     if args.update {
         return Err(Failure::new("--update rewrites scripts, and this is a trace"));
     }
-    replay_trace(&args.file, &text, &args.output)
+    replay_trace(&args.file, &text, &args.output, catalogue)
 }
 
 /// Plays a script.
-pub fn script(path: &Path, output: &OutputArgs, update: bool) -> Result<Verdict, Failure> {
-    replay_script(path, &files::read(path)?, output, update)
+pub fn script(path: &Path, output: &OutputArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
+    replay_script(path, &files::read(path)?, output, false, catalogue)
 }
 
-fn replay_script(path: &Path, text: &str, output: &OutputArgs, update: bool) -> Result<Verdict, Failure> {
+fn replay_script(
+    path: &Path,
+    text: &str,
+    output: &OutputArgs,
+    update: bool,
+    catalogue: &Catalogue,
+) -> Result<Verdict, Failure> {
     if update && files::is_standard(path) {
         return Err(Failure::new("--update needs a file to rewrite, and this is standard input"));
     }
     let named = |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
     let script = Script::parse(text).map_err(|error| named(&error))?;
     output.check()?;
-    let played = play(&script).map_err(|error| match error {
-        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name),
+    let played = catalogue.play(&script).map_err(|error| match error {
+        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name, catalogue),
         PlayError::NoRun | PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
     })?;
     output.write(&played.trace)?;
@@ -95,7 +102,7 @@ fn different(path: &Path, difference: &Difference) -> String {
     text += &indented("  recorded  ", &side(&difference.recorded));
     text += &indented("  came out  ", &side(&difference.came_out));
     let word = quoted(&path.display().to_string());
-    text + &format!("  if that is right: conclave replay {word} --update\n")
+    text + &format!("  if that is right: {} replay {word} --update\n", crate::program::name())
 }
 
 fn properties_page(played: &Played) -> String {
@@ -146,15 +153,25 @@ fn played_json(path: &Path, kind: &str, header: &Header, played: &Played) -> Val
 }
 
 /// Plays what the processes of a live cluster have lived through, and judges it.
-pub fn live(name: &str, trace: &Trace, output: &OutputArgs) -> Result<Verdict, Failure> {
+pub fn live(
+    name: &str,
+    trace: &Trace,
+    output: &OutputArgs,
+    catalogue: &Catalogue,
+) -> Result<Verdict, Failure> {
     let mut text = Vec::new();
     trace
         .write_jsonl(&mut text)
         .map_err(|error| Failure::new(format!("the trace cannot be written: {error}")))?;
-    replay_trace(Path::new(name), &String::from_utf8_lossy(&text), output)
+    replay_trace(Path::new(name), &String::from_utf8_lossy(&text), output, catalogue)
 }
 
-fn replay_trace(path: &Path, text: &str, output: &OutputArgs) -> Result<Verdict, Failure> {
+fn replay_trace(
+    path: &Path,
+    text: &str,
+    output: &OutputArgs,
+    catalogue: &Catalogue,
+) -> Result<Verdict, Failure> {
     let named = |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
     let trace = Trace::read_jsonl(text).map_err(|error| named(&error))?;
     if !matches!(trace.header.channels.as_str(), "fifo" | "any") {
@@ -166,8 +183,8 @@ fn replay_trace(path: &Path, text: &str, output: &OutputArgs) -> Result<Verdict,
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, _)| number)
         .collect();
-    let repeated = Repeated::of(&trace, &lines[1..]).map_err(|error| match error {
-        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name),
+    let repeated = Repeated::of(&trace, &lines[1..], catalogue).map_err(|error| match error {
+        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name, catalogue),
         PlayError::NoRun | PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
     })?;
     output.write(&trace)?;
@@ -225,9 +242,9 @@ struct Divergence {
 
 impl Repeated {
     /// `lines` are the lines of the records in their file.
-    fn of(trace: &Trace, lines: &[usize]) -> Result<Self, PlayError> {
+    fn of(trace: &Trace, lines: &[usize], catalogue: &Catalogue) -> Result<Self, PlayError> {
         let unjudged = Verdicts::of(trace);
-        match play(&script_of(trace, lines)) {
+        match catalogue.play(&script_of(trace, lines)) {
             Ok(played) => {
                 let divergence = divergence(trace, &played.trace, lines);
                 Ok(Self { played: Some(played), divergence, unjudged })

@@ -6,24 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use conclave_algorithms::demand::{Demand, Load, PlannedAsk, Who};
-use conclave_algorithms::{About, Channels, Synchrony, Topology, Violation, registry};
+use conclave_algorithms::family::Kind;
+use conclave_algorithms::{About, Channels, Synchrony, Topology, Violation};
 use conclave_core::{Members, NodeId};
 use conclave_sim::faults::{Detector, Faults, stranger};
 use conclave_sim::span::Span;
-use conclave_sim::{Outcome, Plan, Report, expected_messages, shrink, simulate_setup};
+use conclave_sim::{Outcome, Plan, Report};
 use conclave_trace::{DiagramOptions, Script, Setup, Trace, diagram};
 use owo_colors::OwoColorize as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::args::{DiagramArg, Given, OutputArgs, Seeds, SimArgs, members};
+use super::catalogue::{Catalogue, Entry};
 use super::no_such_algorithm;
 use super::output::{self, Progress, Sheet, grouped, judged, notice, terminal_width, violated};
 use super::replay;
 use crate::failure::{Failure, Verdict};
 
 /// Simulates a run, or one for each of many seeds.
-pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
+pub fn run(args: &SimArgs, given: &Given, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let name = match (&args.algo, &args.script) {
         (Some(name), None) => name,
         (None, Some(script)) => {
@@ -32,7 +34,7 @@ pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
                     format!("{option} and --script cannot be used together: the script says what runs");
                 return Err(Failure::new(sentence));
             }
-            return replay::script(script, &args.output, false);
+            return replay::script(script, &args.output, catalogue);
         }
         (Some(name), Some(_)) => {
             return Err(Failure::new(format!(
@@ -43,8 +45,9 @@ pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
             return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
         }
     };
-    let about = registry::find(name).ok_or_else(|| no_such_algorithm(name))?;
-    check_family(about, given)?;
+    let entry = catalogue.find(name).ok_or_else(|| no_such_algorithm(name, catalogue))?;
+    let about = entry.about;
+    check_family(about, given, &catalogue.families())?;
     let members = members(args.ids.as_ref(), args.n, 3)?;
     let plan = plan(about, args, &members)?;
     check_size(about, &plan)?;
@@ -57,17 +60,17 @@ pub fn run(args: &SimArgs, given: &Given) -> Result<Verdict, Failure> {
         channels: args.channels.map(|channels| Channels::from(channels).name().into()),
         locks: args.locks,
     };
-    let expected = expected_messages(&setup, &plan).map_err(|error| {
+    let expected = (entry.expected_messages)(&setup, &plan).map_err(|error| {
         Failure::new(error).hint(format!("'conclave list {}' shows what there is", about.name))
     })?;
     warn_of_length(expected, &plan);
-    Job { args, given, about, setup, plan }.run()
+    Job { args, given, entry, about, setup, plan }.run()
 }
 
 /// Refuses options that mean something to other families only.
-fn check_family(about: &About, given: &Given) -> Result<(), Failure> {
+fn check_family(about: &About, given: &Given, families: &[Kind]) -> Result<(), Failure> {
     let ours = about.family.options;
-    let theirs = |name: &str| registry::families().into_iter().find(|family| family.options.contains(&name));
+    let theirs = |name: &str| families.iter().find(|family| family.options.contains(&name));
     let foreign =
         given.names().filter(|name| !ours.contains(name)).find_map(|name| Some((name, theirs(name)?)));
     match foreign {
@@ -235,6 +238,7 @@ fn warn_of_length(messages: u64, plan: &Plan) {
 struct Job<'a> {
     args: &'a SimArgs,
     given: &'a Given,
+    entry: Entry,
     about: &'static About,
     setup: Setup,
     plan: Plan,
@@ -250,7 +254,7 @@ impl Job<'_> {
     }
 
     fn simulate(&self, plan: &Plan, record: bool) -> Result<Outcome, Failure> {
-        simulate_setup(&self.setup, plan, record).map_err(Failure::new)
+        (self.entry.simulate)(&self.setup, plan, record).map_err(Failure::new)
     }
 
     fn output(&self) -> &OutputArgs {
@@ -320,7 +324,7 @@ impl Job<'_> {
         let script = (!self.args.no_shrink).then(|| {
             let _progress =
                 Progress::start(|passed| format!("looking for a short script, {} s", passed.as_secs()));
-            shrink(&self.setup, plan, violation.property)
+            (self.entry.shrink)(&self.setup, plan, violation.property)
         });
         let rerun = self.given.command(self.about.name, plan.seed);
         Broken { violation, script: script.flatten(), rerun }

@@ -187,8 +187,9 @@ pub fn violated(violation: &Violation, script: Option<&Script>, rerun: &str) -> 
     text += &format!("\n{}  {rerun}\n", "run it again".bold());
     if script.is_some() {
         text += &format!(
-            "{}     save the script as bug.script, then: conclave replay bug.script\n",
-            "replay it".bold()
+            "{}     save the script as bug.script, then: {} replay bug.script\n",
+            "replay it".bold(),
+            crate::program::name()
         );
     }
     text

@@ -151,9 +151,10 @@ fn plain(property: &conclave_check::Property) -> Property {
 
 /// How to see a counterexample again, and whether the simulator sees it too.
 pub fn replayable(script: Option<&Path>, disagreement: Option<&str>) -> String {
+    let program = crate::program::name();
     let how = match script {
-        Some(path) => format!("conclave replay {}", quoted(&path.display().to_string())),
-        None => "save the script as bug.script, then: conclave replay bug.script".into(),
+        Some(path) => format!("{program} replay {}", quoted(&path.display().to_string())),
+        None => format!("save the script as bug.script, then: {program} replay bug.script"),
     };
     let mut text = format!("\n{}  {how}\n", "replay it".bold());
     match disagreement {

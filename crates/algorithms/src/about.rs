@@ -27,7 +27,7 @@ pub struct About {
     pub title: &'static str,
     /// Where it was published.
     pub paper: &'static str,
-    /// The idea in one sentence.
+    /// The idea, in one line of a list: at most 55 characters.
     pub idea: &'static str,
     /// What kind of problem it solves.
     pub family: Kind,

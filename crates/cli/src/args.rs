@@ -67,11 +67,17 @@ impl From<OwnCommand> for Command {
 /// The commands about the command line itself.
 #[derive(Debug, Subcommand)]
 pub enum Common {
-    /// Print a script that lets a shell complete commands and options.
+    /// Print a script that lets a shell complete what is typed.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell.
         shell: Shell,
+    },
+    /// Write manual pages, one for each command.
+    #[command(after_help = MAN_EXAMPLES)]
+    Man {
+        /// The directory to write them into [default: print the first page].
+        dir: Option<std::path::PathBuf>,
     },
 }
 
@@ -183,13 +189,6 @@ fn read(matches: &ArgMatches) -> Result<Command, clap::Error> {
     Ok(Cli::from_arg_matches(matches)?.command)
 }
 
-/// The completion script for a shell.
-pub fn completions(shell: Shell) -> String {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command(), program::name(), &mut script);
-    String::from_utf8_lossy(&script).into_owned()
-}
-
 #[cfg(feature = "laboratory")]
 const EXIT_CODES: &str = "Exit codes: 0 all held, 1 a property failed or what was asked for did not happen, 2 wrong usage or input.";
 
@@ -223,5 +222,13 @@ const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
 
 Exit codes: 0 all held, 1 a property failed or what was asked for did not happen, 2 wrong usage or input.";
 
-const COMPLETIONS_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
-  conclave completions bash > ~/.local/share/bash-completion/completions/conclave";
+const COMPLETIONS_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
+  conclave completions bash > ~/.local/share/bash-completion/completions/conclave
+  conclave completions zsh  > ~/.zfunc/_conclave
+  conclave completions fish > ~/.config/fish/completions/conclave.fish
+
+The script asks the program, which must be in the PATH, at every Tab: so it knows algorithms, their mutants and their settings.";
+
+const MAN_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
+  conclave man | man -l -
+  conclave man ~/.local/share/man/man1 && man conclave-sim";

@@ -4,6 +4,8 @@ pub mod args;
 pub mod catalogue;
 mod check;
 mod cluster;
+pub mod completion;
+mod explain;
 mod files;
 mod list;
 mod node;
@@ -69,6 +71,7 @@ impl Laboratory {
 pub fn run(command: &LaboratoryCommand, typed: &Typed, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     match command {
         LaboratoryCommand::List(args) => list::run(args, catalogue),
+        LaboratoryCommand::Explain(args) => explain::run(args, catalogue),
         LaboratoryCommand::Sim(args) => sim::run(args, &Given::of(typed), catalogue),
         LaboratoryCommand::Check(args) => check::run(args, catalogue),
         LaboratoryCommand::Replay(args) => replay::run(args, catalogue),

@@ -22,9 +22,11 @@ fn main() -> std::process::ExitCode {
 
 mod args;
 mod child;
+mod completion;
 mod failure;
 #[cfg(feature = "laboratory")]
 mod laboratory;
+mod manual;
 mod output;
 mod program;
 #[cfg(feature = "service")]
@@ -59,6 +61,9 @@ fn start(context: &Context) -> ExitCode {
     if let Some(code) = child::run_hidden() {
         return code;
     }
+    if let Some(code) = completion::run(context) {
+        return code;
+    }
     let (command, typed) = match args::parse() {
         Ok(parsed) => parsed,
         Err(error) => return usage::explain(&error),
@@ -82,8 +87,9 @@ fn run(command: &Command, typed: &Typed, context: &Context) -> Result<Verdict, F
         #[cfg(feature = "laboratory")]
         Command::Laboratory(command) => laboratory::run(command, typed, &context.catalogue),
         Command::Common(Common::Completions { shell }) => {
-            output::show(&args::completions(*shell))?;
+            output::show(&completion::script(*shell)?)?;
             Ok(Verdict::Held)
         }
+        Command::Common(Common::Man { dir }) => manual::write(dir.as_deref()),
     }
 }

@@ -34,10 +34,11 @@ pub fn notice(word: &str, text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{} {}", format!("{word}:").yellow(), one_line(text));
 }
 
-/// The width of the terminal, if the output goes to one.
+/// The width to keep to: that of the terminal, or `COLUMNS` where the output goes elsewhere; else there is none.
 pub fn terminal_width() -> Option<usize> {
-    let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(io::stdout())?;
-    Some(usize::from(width).max(40))
+    let terminal = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.or_else(columns).map(|width: usize| width.clamp(40, 1_000))
 }
 
 /// A word as a shell takes it.

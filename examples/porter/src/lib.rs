@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use conclave_algorithms::mutex::{Epoch, Event, Fence, FenceCounter, Mutex, Request, Roll, Standing};
-use conclave_algorithms::{About, Algorithm, SettingError, Settings, mutex};
+use conclave_algorithms::{About, Algorithm, Mutant, SettingError, Settings, Trigger, mutex};
 use conclave_core::{Boot, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,8 @@ pub struct Porter {
     porter: NodeId,
     epoch: Epoch,
     phase: Phase,
+    /// Whether the porter forgets to whom it gave the key: a mutant, wrong on purpose.
+    forgets: bool,
     /// The rest is the porter's: who has the key, who waits for it, and how often it was given out.
     holder: Option<NodeId>,
     queue: VecDeque<NodeId>,
@@ -42,7 +44,7 @@ impl Message for Say {
 }
 
 impl Protocol for Porter {
-    type Config = ();
+    type Config = bool;
     type Message = Say;
     type Request = Request;
     type Event = Event;
@@ -52,7 +54,8 @@ impl Protocol for Porter {
     fn boot(boot: Boot<'_, Self>) -> Self {
         let (id, porter) = (boot.id, boot.members.at(0));
         let (holder, queue, given) = (None, VecDeque::new(), FenceCounter::default());
-        Self { id, porter, epoch: Epoch::FIRST, phase: Phase::IDLE, holder, queue, given }
+        let (epoch, phase, forgets) = (Epoch::FIRST, Phase::IDLE, *boot.config);
+        Self { id, porter, epoch, phase, forgets, holder, queue, given }
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
@@ -85,7 +88,7 @@ impl Porter {
     fn hear(&mut self, from: NodeId, say: Say, out: &mut impl Effects<Self>) {
         match say {
             Say::Ask if self.id == self.porter => self.queue.push_back(from),
-            Say::Back if self.holder == Some(from) => self.holder = None,
+            Say::Back if self.holder == Some(from) || self.forgets => self.holder = None,
             Say::Key(fence) if from == self.porter && self.phase == Phase::WAITING => {
                 self.phase = Phase::HOLDING;
                 return out.emit(Event::Granted { fence });
@@ -99,7 +102,9 @@ impl Porter {
         if self.holder.is_none()
             && let Some(next) = self.queue.pop_front()
         {
-            self.holder = Some(next);
+            if !self.forgets {
+                self.holder = Some(next);
+            }
             let fence = self.given.enter(self.epoch, next);
             if next == self.id {
                 self.hear(self.id, Say::Key(fence), out);
@@ -111,10 +116,20 @@ impl Porter {
 }
 
 impl Algorithm for Porter {
-    const ABOUT: About = About { idea: "a porter has the only key", ..About::of("porter", mutex::FAMILY) };
+    const ABOUT: About = About {
+        idea: "a porter has the only key",
+        mutants: &[Mutant {
+            name: "forgets",
+            breaks: "ME1",
+            nodes: 2,
+            trigger: Trigger::Schedule,
+            change: "the porter does not remember to whom it gave the key, and gives it again",
+        }],
+        ..About::of("porter", mutex::FAMILY)
+    };
 
-    fn configure(_settings: &Settings, _members: &Members) -> Result<(), SettingError> {
-        Ok(())
+    fn configure(settings: &Settings, _members: &Members) -> Result<bool, SettingError> {
+        Ok(settings.mutant() == Some("forgets"))
     }
 }
 

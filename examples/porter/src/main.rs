@@ -1,20 +1,9 @@
-//! One live process of the porter's algorithm: `porter node --config FILE`.
-
-use std::path::Path;
+//! The laboratory's command line around the porter.
 
 use conclave_algorithms::mutex;
-use conclave_live::config::ProcessConfig;
-use conclave_live::process::{run_algorithm, told_to_stop};
+use conclave_cli::Laboratory;
 use porter::Porter;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let after = |flag: &str| arguments.iter().skip_while(|word| *word != flag).nth(1);
-    let file = after("--config").ok_or("usage: porter node --config FILE [--with-parent]")?;
-    let config = ProcessConfig::read(Path::new(file))?;
-    let with_parent = arguments.iter().any(|word| word == "--with-parent");
-    run_algorithm::<mutex::Of<Porter>>(&config, told_to_stop(with_parent), || ()).await?;
-    // Standard input may still be waited for; nobody has to.
-    std::process::exit(0)
+fn main() -> std::process::ExitCode {
+    Laboratory::new().with::<mutex::Of<Porter>>().main()
 }

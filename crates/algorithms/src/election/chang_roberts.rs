@@ -393,7 +393,7 @@ impl Algorithm for ChangRoberts {
         title: "Chang–Roberts",
         paper: "Chang, Roberts: An improved algorithm for decentralized extrema-finding in circular configurations \
                 of processes, CACM 22(5), 1979",
-        idea: "names go round the ring, larger ones swallow smaller ones; whose name comes back leads",
+        idea: "only the largest name gets round; its owner leads",
         family: crate::election::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,

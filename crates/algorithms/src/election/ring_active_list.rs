@@ -432,7 +432,7 @@ impl Algorithm for RingActiveList {
         name: "ring-active-list",
         title: "Ring election with active lists",
         paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977",
-        idea: "every name goes round once; who has its own name back has met all others and decides for itself",
+        idea: "every name goes round once; then each decides by itself",
         family: crate::election::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,

@@ -499,7 +499,7 @@ impl Algorithm for RingBallot {
         title: "Ring election by ballot",
         paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977; with the weighted votes of \
                 Gifford: Weighted voting for replicated data, SOSP, 1979",
-        idea: "a list goes round and gathers votes; the starter announces whom the largest weight prefers",
+        idea: "a list goes round and gathers votes; the starter counts",
         family: crate::election::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

@@ -610,7 +610,7 @@ impl Algorithm for RingKLeaders {
         title: "Ring election for k leaders",
         paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977; with the phases of Skeen: \
                 Nonblocking commit protocols, SIGMOD, 1981",
-        idea: "one lap gathers all names, one confirms the k highest, one puts them into office",
+        idea: "three laps: gather names, confirm the k highest, tell",
         family: crate::election::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

@@ -481,7 +481,7 @@ impl Algorithm for RingList {
         name: "ring-list",
         title: "Ring election with a list",
         paper: "Le Lann: Distributed systems – towards a formal approach, IFIP Congress, 1977; the form of the textbooks",
-        idea: "a list goes round and gathers all names; the starter announces the highest",
+        idea: "a list gathers all names; the starter takes the highest",
         family: crate::election::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

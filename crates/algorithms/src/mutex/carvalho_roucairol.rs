@@ -371,7 +371,7 @@ impl Algorithm for CarvalhoRoucairol {
         name: "carvalho-roucairol",
         title: "Carvalho–Roucairol",
         paper: "Carvalho, Roucairol: On mutual exclusion in computer networks, CACM 26(2), 1983",
-        idea: "as Ricart–Agrawala, but a permission lasts until it is asked back",
+        idea: "ask everyone once; a permission lasts until asked back",
         family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

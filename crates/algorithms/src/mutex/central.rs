@@ -529,7 +529,7 @@ impl Algorithm for Central {
         name: "central",
         title: "Central coordinator",
         paper: "Coulouris, Dollimore, Kindberg: Distributed Systems, 5th ed., section 15.2, 2011",
-        idea: "one process keeps the lock; all others ask it and tell it when they leave",
+        idea: "one process grants the lock and keeps the queue",
         family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

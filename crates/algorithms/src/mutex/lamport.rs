@@ -343,7 +343,7 @@ impl Algorithm for Lamport {
         name: "lamport",
         title: "Lamport",
         paper: "Lamport: Time, clocks, and the ordering of events in a distributed system, CACM 21(7), 1978",
-        idea: "everyone keeps the queue; enter at its head, once everyone has said something later",
+        idea: "enter at the head of the queue, once all know of it",
         family: crate::mutex::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,

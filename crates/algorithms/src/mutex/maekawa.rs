@@ -502,7 +502,7 @@ impl Algorithm for Maekawa {
         name: "maekawa",
         title: "Maekawa",
         paper: "Maekawa: A sqrt(N) algorithm for mutual exclusion in decentralized systems, ACM TOCS 3(2), 1985",
-        idea: "collect the votes of a quorum; any two quorums have a voter in common",
+        idea: "ask a quorum for its votes; any two share a voter",
         family: crate::mutex::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,

@@ -538,7 +538,7 @@ impl Algorithm for Majority {
         name: "majority",
         title: "Majority voting",
         paper: "Thomas: A majority consensus approach to concurrency control, ACM TODS 4(2), 1979",
-        idea: "everyone has one vote; more than half of them let one in",
+        idea: "everyone has one vote; more than half let one in",
         family: crate::mutex::FAMILY,
         channels: Channels::Fifo,
         synchrony: Synchrony::Asynchronous,

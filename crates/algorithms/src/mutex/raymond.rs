@@ -481,7 +481,7 @@ impl Algorithm for Raymond {
         name: "raymond",
         title: "Raymond",
         paper: "Raymond: A tree-based algorithm for distributed mutual exclusion, ACM TOCS 7(1), 1989",
-        idea: "a token in a tree; requests follow the arrows that lead to it, and it turns them round as it moves",
+        idea: "a token in a tree, with arrows that lead to it",
         family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

@@ -337,7 +337,7 @@ impl Algorithm for RicartAgrawala {
         name: "ricart-agrawala",
         title: "Ricart–Agrawala",
         paper: "Ricart, Agrawala: An optimal algorithm for mutual exclusion in computer networks, CACM 24(1), 1981",
-        idea: "ask everyone; who is inside or asked earlier answers on its way out",
+        idea: "ask everyone; who is ahead of you replies on leaving",
         family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

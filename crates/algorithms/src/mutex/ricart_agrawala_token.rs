@@ -392,7 +392,7 @@ impl Algorithm for RicartAgrawalaToken {
         name: "ricart-agrawala-token",
         title: "Ricart–Agrawala, with a token",
         paper: "Ricart, Agrawala: Author response to \"On mutual exclusion in computer networks\", CACM 26(2), 1983",
-        idea: "ask everyone for the token, which knows by its clocks who has been served",
+        idea: "ask everyone for the token, which knows who was served",
         family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

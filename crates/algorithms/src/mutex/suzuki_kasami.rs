@@ -415,7 +415,7 @@ impl Algorithm for SuzukiKasami {
         name: "suzuki-kasami",
         title: "Suzuki–Kasami",
         paper: "Suzuki, Kasami: A distributed mutual exclusion algorithm, ACM TOCS 3(4), 1985",
-        idea: "ask everyone for the token, which carries the queue of those who are to have it next",
+        idea: "ask everyone for the token, which carries the queue",
         family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

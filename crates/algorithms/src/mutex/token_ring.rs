@@ -642,7 +642,7 @@ impl Algorithm for TokenRing {
         name: "token-ring",
         title: "Token ring",
         paper: "Le Lann: Distributed systems: towards a formal approach, IFIP Congress, 1977",
-        idea: "a token goes round; who has it may enter once, and passes it on",
+        idea: "a token goes round; who has it may enter once",
         family: crate::mutex::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Asynchronous,

@@ -87,7 +87,7 @@ impl Algorithm for BullyWorkers {
         name: "workers",
         title: "Elected master and workers",
         paper: "Garcia-Molina, Elections in a distributed computing system, IEEE Trans. Computers C-31 (1982)",
-        idea: "an elected master hands out tasks and is replaced when it dies; each task counts once",
+        idea: "an elected master hands out tasks; each counts once",
         family: FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Synchronous,

@@ -27,19 +27,21 @@ pub use live::{CertArgs, ClusterArgs, ClusterCommand, Groups, LockArgs, NodeArgs
 /// The commands of the laboratory.
 #[derive(Debug, Subcommand)]
 pub enum LaboratoryCommand {
-    /// Show every algorithm, or everything about one of them.
+    /// List the algorithms, or show everything about one.
     List(ListArgs),
-    /// Simulate a run of an algorithm: diagram, costs beside the formula, properties.
+    /// Explain a property, algorithm, family, mutant, setting or word.
+    Explain(ExplainArgs),
+    /// Simulate runs: diagram, costs beside the formula, properties.
     Sim(Box<SimArgs>),
-    /// Try every order of messages and every failure: properties, counts, the shortest counterexample.
+    /// Search all runs: every order of messages, every failure.
     Check(Box<CheckArgs>),
-    /// Repeat a script or a recorded trace and say whether it comes out the same.
+    /// Play a script or a recorded trace, and compare.
     Replay(ReplayArgs),
-    /// Run an algorithm in real processes on this machine, to lock, kill, cut off and watch.
+    /// Run an algorithm in real processes on this machine.
     Cluster(Box<ClusterArgs>),
-    /// Be one process of a live cluster, on this machine or across several.
+    /// Run one process of a live cluster, on this or another machine.
     Node(NodeArgs),
-    /// Make the certificates with which the processes of a cluster know each other.
+    /// Make TLS certificates for the processes of a cluster.
     Cert(CertArgs),
 }
 
@@ -52,6 +54,20 @@ pub struct ListArgs {
     /// List the broken twins, on which properties are tried out.
     #[arg(long)]
     pub mutants: bool,
+    /// Show costs, assumptions and the faults that each survives, too.
+    #[arg(long, conflicts_with_all = ["algo", "mutants", "json"])]
+    pub long: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `conclave explain`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct ExplainArgs {
+    /// What to explain [default: list everything that can be explained].
+    pub topic: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -564,9 +580,15 @@ fn is_decisive(heading: &str) -> bool {
 }
 
 const LIST_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
-  conclave list                     every algorithm
-  conclave list ricart-agrawala     one of them: idea, assumptions, settings, broken twins
+  conclave list                     every algorithm, a line each
+  conclave list ricart-agrawala     one of them, with settings and broken twins
   conclave list --mutants --json    all broken twins, for a program";
+
+const EXPLAIN_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
+  conclave explain ME1              a property that a report names
+  conclave explain bully            an algorithm
+  conclave explain no-tie-break     a mutant
+  conclave explain restless         a word of the output";
 
 const SIM_EXAMPLES: &str =
     "Times are in virtual milliseconds unless they carry a unit (250us, 2s). A SPAN is 5, 1..10 or exp:5.

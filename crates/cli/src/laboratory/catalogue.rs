@@ -21,8 +21,11 @@ type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// What checks all runs.
 type Check = fn(&Setup, &Options, &mut dyn FnMut(&Progress)) -> Result<Report, CheckError>;
 /// What is a live process, until it is told to stop.
-type Run =
-    for<'a> fn(&'a ProcessConfig, Pending<'a, ()>, &'a (dyn Fn() + Sync)) -> Pending<'a, Result<(), ProcessError>>;
+type Run = for<'a> fn(
+    &'a ProcessConfig,
+    Pending<'a, ()>,
+    &'a (dyn Fn() + Sync),
+) -> Pending<'a, Result<(), ProcessError>>;
 
 /// An algorithm and what can be done with it.
 #[derive(Clone, Copy)]
@@ -102,11 +105,6 @@ impl Catalogue {
     /// The names of those that the registry does not know.
     pub fn own_names(&self) -> Vec<&'static str> {
         self.own.iter().map(|entry| entry.about.name).collect()
-    }
-
-    /// Whether this is an algorithm of the program itself.
-    pub fn is_own(&self, about: &About) -> bool {
-        self.own.iter().any(|entry| entry.about.name == about.name)
     }
 
     /// All of them, one's own first.

@@ -1,6 +1,5 @@
 //! `conclave list`: what there is.
 
-use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
 use conclave_algorithms::{About, Mutant, Setting, Trigger, Values};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -8,9 +7,10 @@ use serde_json::{Value, json};
 use super::args::ListArgs;
 use super::catalogue::Catalogue;
 use super::no_such_algorithm;
-use super::output::{self, indented, terminal_width};
+use super::output::{self, indented};
 use super::survival;
 use crate::failure::{Failure, Verdict};
+use crate::program;
 
 /// Shows every algorithm, one of them, or the broken twins.
 pub fn run(args: &ListArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
@@ -22,8 +22,9 @@ pub fn run(args: &ListArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
         (true, true, _) => output::show_json(&mutants(&chosen).map(mutant_json).collect::<Vec<_>>()),
         (true, false, Some(_)) => output::show_json(&json(chosen[0])),
         (true, false, None) => output::show_json(&chosen.iter().map(|about| json(about)).collect::<Vec<_>>()),
-        (false, true, _) => output::show(&mutant_table(&chosen)),
+        (false, true, _) => output::show(&mutant_list(&chosen)),
         (false, false, Some(_)) => output::show(&details(chosen[0])),
+        (false, false, None) if args.long => output::show(&long(&chosen)),
         (false, false, None) => output::show(&overview(&chosen)),
     }?;
     Ok(Verdict::Held)
@@ -33,54 +34,28 @@ fn mutants<'a>(chosen: &'a [&'static About]) -> impl Iterator<Item = (&'static s
     chosen.iter().flat_map(|about| about.mutants.iter().map(|mutant| (about.name, mutant)))
 }
 
-/// A table of which only the last columns, so many of them, are broken into lines.
-fn table(head: &[&str], broken: usize) -> Table {
-    let mut table = Table::new();
-    let ruled = LineStyle::none().fill('─').junction('─');
-    table.load_style(presets::NOTHING.header_separator(ruled)).set_header(head.to_vec());
-    if let Some(width) = terminal_width() {
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width as u16);
-        table.set_constraints(vec![ColumnConstraint::ContentWidth; head.len() - broken]);
-    }
-    table
-}
-
-/// Below this width a table would be a heap of short lines.
-const WIDE: usize = 110;
-
+/// A line for each algorithm, under the title of its family.
 fn overview(chosen: &[&'static About]) -> String {
-    if terminal_width().is_some_and(|width| width < WIDE) {
-        return chosen.iter().map(|about| entry(about)).collect::<Vec<_>>().join("\n");
+    let width = chosen.iter().map(|about| about.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (at, about) in chosen.iter().enumerate() {
+        if at == 0 || chosen[at - 1].family != about.family {
+            let gap = if at == 0 { "" } else { "\n" };
+            text += &format!("{gap}{}\n", about.family.title.bold());
+        }
+        // Padded before it is coloured: escapes would count as letters.
+        text += &indented(&format!("  {:<width$}  ", about.name), about.idea);
     }
-    let mut listed =
-        table(&["name", "family", "channels", "timing", "topology", "messages", "faults survived"], 2);
-    for about in chosen {
-        listed.add_row([
-            about.name,
-            about.family.name,
-            about.channels.name(),
-            about.synchrony.name(),
-            about.topology.name(),
-            about.cost,
-            about.faults,
-        ]);
-    }
-    format!("{}\n\n{SURVIVAL}\n{}\n", listed.trim_fmt(), survival_table().trim_fmt())
+    let name = program::name();
+    text + &format!("\n'{name} list ALGO' shows all about one, '{name} explain WORD' what a word means\n")
 }
 
-const SURVIVAL: &str = "what mutual exclusion survives, found by simulation (docs/survival.md says how); plain is without \
-                        recovery, fence means that two got in and the resource refused the one with the old fence";
-
-fn survival_table() -> Table {
-    let mut rows = survival::rows();
-    let mut survived = table(&rows.next().unwrap_or_default(), 0);
-    for row in rows {
-        survived.add_row(row);
-    }
-    survived
+/// Everything that can be said in a few lines of each.
+fn long(chosen: &[&'static About]) -> String {
+    chosen.iter().map(|about| entry(about)).collect::<Vec<_>>().join("\n")
 }
 
-/// A row of the table as a few lines.
+/// An algorithm in a few lines.
 fn entry(about: &About) -> String {
     let (channels, timing) = (about.channels.name(), about.synchrony.name());
     let mut text = format!(
@@ -89,28 +64,29 @@ fn entry(about: &About) -> String {
         about.family.name,
         about.topology.name()
     );
+    text += &indented("  idea      ", about.idea);
     text += &indented("  messages  ", about.cost);
-    text + &indented("  faults    ", about.faults)
+    text += &indented("  faults    ", about.faults);
+    text + &survives(about)
 }
 
-/// A line per twin in a pipe; on a terminal under the names of the algorithms.
-fn mutant_table(chosen: &[&'static About]) -> String {
-    if terminal_width().is_some() {
-        return chosen
-            .iter()
-            .map(|about| format!("{}\n{}", about.name.bold(), twins(about)))
-            .collect::<Vec<_>>()
-            .join("\n");
+/// What became of it in the runs of docs/survival.md, if it was in them.
+fn survives(about: &About) -> String {
+    let fates = survival::of(about.name);
+    if fates.is_empty() {
+        return String::new();
     }
-    let mut table = table(&["algorithm", "mutant", "breaks", "nodes", "change"], 1);
-    for (algorithm, mutant) in mutants(chosen) {
-        let change = format!("{}{}", mutant.change, needs(mutant.trigger));
-        table.add_row([algorithm, mutant.name, mutant.breaks, &mutant.nodes.to_string(), &change]);
-    }
-    format!("{}\n", table.trim_fmt())
+    let fates: Vec<_> = fates.iter().map(|(failure, fate)| format!("{failure}: {fate}")).collect();
+    indented("  survives  ", &fates.join("; "))
 }
 
-fn details(about: &About) -> String {
+/// The broken twins under the names of the algorithms.
+fn mutant_list(chosen: &[&'static About]) -> String {
+    let lists = chosen.iter().map(|about| format!("{}\n{}", about.name.bold(), twins(about)));
+    lists.collect::<Vec<_>>().join("\n")
+}
+
+pub fn details(about: &About) -> String {
     let mut text = format!("{} ({})\n", about.title.bold(), about.name);
     text += &indented("", about.paper);
     text.push('\n');
@@ -127,11 +103,7 @@ fn details(about: &About) -> String {
         text += &indented(&format!("  {name:<10}"), fact);
     }
     text += &indented("  requests  ", &requests(about).join(", "));
-    let fates = survival::of(about.name);
-    if !fates.is_empty() {
-        let fates: Vec<_> = fates.iter().map(|(failure, fate)| format!("{failure}: {fate}")).collect();
-        text += &indented("  survives  ", &fates.join("; "));
-    }
+    text += &survives(about);
     if about.every_setting().next().is_some() {
         text += &format!("\n{}\n", "settings, for --set".bold());
         about.every_setting().for_each(|setting| text += &setting_lines(setting));
@@ -144,7 +116,7 @@ fn details(about: &About) -> String {
 }
 
 /// What its users may ask, for `--ask` and `cluster ask`.
-fn requests(about: &About) -> Vec<String> {
+pub fn requests(about: &About) -> Vec<String> {
     let usages = about.family.requests.iter();
     usages.map(|usage| format!("{} {}", usage.traced, usage.values).trim_end().to_owned()).collect()
 }
@@ -159,7 +131,7 @@ fn twins(about: &About) -> String {
 }
 
 /// What it takes to see a twin break something, beyond the right order of messages.
-fn needs(trigger: Trigger) -> &'static str {
+pub fn needs(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::Schedule => "",
         Trigger::Crash => " (seen after a crash)",
@@ -168,7 +140,7 @@ fn needs(trigger: Trigger) -> &'static str {
     }
 }
 
-fn setting_lines(setting: &Setting) -> String {
+pub fn setting_lines(setting: &Setting) -> String {
     let values = match setting.values {
         Values::OneOf(words) => {
             words.iter().map(|word| marked(setting, word)).collect::<Vec<_>>().join(" | ")
@@ -177,8 +149,8 @@ fn setting_lines(setting: &Setting) -> String {
         Values::Process => format!("{} (default) | the id of a process", setting.default),
         Values::Numbers => format!("{} (default) | numbers for processes, 1:5,3:2", setting.default),
     };
-    let name = format!("  {:<12}", format!("{}=", setting.key));
-    indented(&name, &values) + &indented(&format!("  {:<12}", ""), setting.help)
+    let name = format!("  {:<17}", format!("{}=", setting.key));
+    indented(&name, &values) + &indented(&format!("  {:<17}", ""), setting.help)
 }
 
 /// A value with what there is to know about it.

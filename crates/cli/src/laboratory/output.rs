@@ -9,6 +9,11 @@ pub use progress::Progress;
 pub use report::{Sheet, grouped, judged, violated};
 pub use searched::{Searched, compared, replayable, size};
 
+/// How many columns a text takes; its colours take none.
+fn columns(text: &str) -> usize {
+    anstream::adapter::strip_str(text).to_string().chars().count()
+}
+
 /// A text after a label; where it does not fit, it goes on below itself.
 pub fn indented(label: &str, text: &str) -> String {
     let indent = label.chars().count();
@@ -16,7 +21,7 @@ pub fn indented(label: &str, text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is always a line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+        if !line.is_empty() && columns(line) + 1 + columns(word) > room {
             lines.push(word.to_owned());
             continue;
         }

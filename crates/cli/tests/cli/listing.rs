@@ -11,12 +11,24 @@ fn has_text(object: &Value, fields: &[&str]) {
 }
 
 #[test]
-fn the_table_has_a_row_for_every_algorithm() {
-    let table = line("list").ends(0).out;
+fn every_algorithm_has_one_line_with_its_idea() {
+    let list = line("list").ends(0).out;
     for about in conclave_algorithms::registry::all() {
-        let row = table.lines().find(|row| row.contains(about.name)).expect("every algorithm has a row");
-        assert!(row.contains(about.cost) && row.contains(about.faults), "{row}");
+        let is_its = |row: &&str| row.split_whitespace().next() == Some(about.name);
+        let rows: Vec<_> = list.lines().filter(is_its).collect();
+        let [row] = rows[..] else { panic!("{} has one line:\n{list}", about.name) };
+        assert!(row.ends_with(about.idea) && row.chars().count() <= 80, "{row}");
+        assert!(list.contains(about.family.title), "{list}");
     }
+}
+
+#[test]
+fn the_long_list_has_costs_and_faults() {
+    let list = line("list --long").ends(0).out;
+    for about in conclave_algorithms::registry::all() {
+        assert!(list.contains(about.cost) && list.contains(about.faults), "{}:\n{list}", about.name);
+    }
+    assert!(list.contains("suspicion: fence"), "what they survive:\n{list}");
 }
 
 #[test]

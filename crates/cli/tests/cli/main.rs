@@ -3,9 +3,11 @@
 mod bad_input;
 mod checking;
 mod electing;
+mod explaining;
 mod listing;
 mod replaying;
 mod simulating;
+mod width;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -103,7 +105,7 @@ fn words<'a>(line: &'a str, path: &'a Path) -> Vec<&'a str> {
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
-    for command in ["", "list", "sim", "check", "replay", "completions"] {
+    for command in ["", "list", "explain", "sim", "check", "replay", "completions", "man"] {
         let ran = line(&format!("{command} --help")).ends(0);
         assert!(ran.out.contains("Example"), "{command}:\n{}", ran.out);
         assert_eq!(ran.err, "");

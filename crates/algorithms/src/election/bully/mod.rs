@@ -547,7 +547,7 @@ impl Algorithm for Bully {
         name: "bully",
         title: "Bully",
         paper: "Garcia-Molina: Elections in a distributed computing system, IEEE Trans. Computers C-31(1), 1982",
-        idea: "call everyone above; whom nobody answers in time leads, and tells everyone below",
+        idea: "call everyone above; if nobody answers in time, lead",
         family: crate::election::FAMILY,
         channels: Channels::Any,
         synchrony: Synchrony::Synchronous,

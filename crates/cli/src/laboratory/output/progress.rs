@@ -22,7 +22,7 @@ impl Progress {
             let begin = Instant::now();
             let mut wait = Self::PATIENCE;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                let _ = write!(io::stderr(), "\r\x1b[K{}", text(begin.elapsed()));
+                let _ = write!(io::stderr(), "\r\x1b[K{}", fitting(&text(begin.elapsed())));
                 wait = Self::BEAT;
             }
             if wait == Self::BEAT {
@@ -31,6 +31,12 @@ impl Progress {
         });
         Self(Some((stop, thread)))
     }
+}
+
+/// As much of a line as fits: one that is broken cannot be written over.
+fn fitting(line: &str) -> String {
+    let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0));
+    line.chars().take(width.saturating_sub(1)).collect()
 }
 
 impl Drop for Progress {

@@ -77,9 +77,10 @@ impl Sheet {
         let mut text = format!("  {:label$}{}", "", format!("{:<measured$}formula", "measured").dimmed());
         text.push('\n');
         for [name, value, expected] in &self.rows {
-            let line = format!("  {name:<label$}{value:<measured$}{expected}");
-            text += line.trim_end();
-            text.push('\n');
+            text += &match expected.as_str() {
+                "" => indented(&format!("  {name:<label$}"), value),
+                expected => indented(&format!("  {name:<label$}{value:<measured$}"), expected),
+            };
         }
         text
     }
@@ -100,7 +101,7 @@ fn list(list: &List) -> String {
     let width = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0) + 3;
     let mut text = format!("\n  {:width$}{}\n", "", list.title.dimmed());
     for (what, outcome) in rows {
-        text += &format!("  {what:<width$}{outcome}\n");
+        text += &indented(&format!("  {what:<width$}"), &outcome);
     }
     match list.rows.len().saturating_sub(MOST) {
         0 => text,

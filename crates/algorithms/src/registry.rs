@@ -4,9 +4,8 @@
 
 use alloc::vec::Vec;
 
-use crate::erased::{self, Erase};
-use crate::family::{Registered, Wanted};
-use crate::{About, SettingError};
+use crate::About;
+use crate::family::Registered;
 
 /// What a program does with an algorithm whose name it learnt at run time.
 ///
@@ -86,21 +85,6 @@ macro_rules! registry {
 }
 
 registry!(mutex, election, workers);
-
-/// The algorithm of this name without its types, prepared; nothing if there is no such algorithm.
-///
-/// Not generic, so that what erases the types is compiled with this crate, once for all drivers.
-pub fn prepare(name: &str, wanted: &mut Wanted<'_>) -> Option<Result<erased::Prepared, SettingError>> {
-    struct Erasing<'a, 'b>(&'a mut Wanted<'b>);
-    impl Visitor for Erasing<'_, '_> {
-        type Output = Result<erased::Prepared, SettingError>;
-
-        fn visit<R: Registered>(self) -> Self::Output {
-            R::prepare(self.0, Erase)
-        }
-    }
-    visit(name, Erasing(wanted))
-}
 
 /// The algorithm of this name, if there is one.
 #[must_use]

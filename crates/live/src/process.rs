@@ -8,7 +8,7 @@ use std::sync::Arc;
 use conclave_algorithms::desk::{Client, Deed, Desk, Standing, Word};
 use conclave_algorithms::erased::{Erase, Erased, ErasedConfig, ErasedEvent, ErasedRequest, Prepared};
 use conclave_algorithms::family::{EventText, Registered, Wanted};
-use conclave_algorithms::{About, Arena, SettingError, registry};
+use conclave_algorithms::{About, Arena, SettingError};
 use conclave_core::{Members, NodeId};
 use conclave_net::{Codec, Events, Node, NodeError, Options, Recording, StartError, start_with};
 use conclave_trace::Header;
@@ -67,7 +67,7 @@ pub async fn run(
 ) -> Result<(), ProcessError> {
     let process = Process { config, stop: Box::pin(stop), ready: Box::new(ready) };
     let nodes = process.nodes();
-    let prepared = registry::prepare(&config.algorithm, &mut live(&nodes, &config.settings));
+    let prepared = conclave_erased::prepare(&config.algorithm, &mut live(&nodes, &config.settings));
     let unknown = || ProcessError::UnknownAlgorithm(config.algorithm.clone());
     boxed(process, prepared.ok_or_else(unknown)??).await
 }
@@ -103,7 +103,7 @@ pub fn check(
     members: &Members,
 ) -> Result<(), ProcessError> {
     let nodes: Vec<_> = members.iter().collect();
-    let fits = registry::prepare(algorithm, &mut live(&nodes, settings));
+    let fits = conclave_erased::prepare(algorithm, &mut live(&nodes, settings));
     fits.ok_or_else(|| ProcessError::UnknownAlgorithm(algorithm.to_owned()))?.map(drop)?;
     Ok(())
 }

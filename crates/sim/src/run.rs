@@ -50,7 +50,7 @@ pub fn simulate_setup(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcom
     let simulator = Simulator { setup, plan, record };
     let outcome = planned(about, setup, plan, |wanted| {
         if plan.locks > 1 {
-            registry::prepare(about.name, wanted).map(|prepared| simulator.go_erased(prepared?))
+            conclave_erased::prepare(about.name, wanted).map(|prepared| simulator.go_erased(prepared?))
         } else {
             registry::visit(about.name, ByName(wanted, simulator))
         }
@@ -82,7 +82,7 @@ pub fn expected_messages(setup: &Setup, plan: &Plan) -> Result<u64, PlayError> {
     let unknown = || PlayError::UnknownAlgorithm(setup.algorithm.clone());
     let about = registry::find(&setup.algorithm).ok_or_else(unknown)?;
     let plan = &completed(about, setup.mutant.as_deref(), plan);
-    let prepared = planned(about, setup, plan, |wanted| registry::prepare(about.name, wanted));
+    let prepared = planned(about, setup, plan, |wanted| conclave_erased::prepare(about.name, wanted));
     let prepared = prepared.ok_or_else(unknown)??;
     Outline::from(&prepared).check(plan)?;
     Ok(prepared.expected_messages)
@@ -349,7 +349,7 @@ fn ending(rest: Rest) -> Ending {
 /// # Errors
 /// If there is no such algorithm, or it cannot be set up so.
 pub(crate) fn prepare(setup: &Setup, newcomers: &[NodeId]) -> Result<erased::Prepared, PlayError> {
-    let prepared = registry::prepare(&setup.algorithm, &mut by_hand(setup, newcomers));
+    let prepared = conclave_erased::prepare(&setup.algorithm, &mut by_hand(setup, newcomers));
     Ok(prepared.ok_or_else(|| PlayError::UnknownAlgorithm(setup.algorithm.clone()))??)
 }
 

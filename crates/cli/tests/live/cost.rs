@@ -6,7 +6,7 @@ use conclave_algorithms::demand::{Demand, Load};
 use conclave_algorithms::erased::Prepared;
 use conclave_algorithms::family::Wanted;
 use conclave_algorithms::measure::Ran;
-use conclave_algorithms::{Arena, Formula, registry};
+use conclave_algorithms::{Arena, Formula};
 use conclave_core::NodeId;
 use conclave_sim::stage::Stage;
 use conclave_trace::{Trace, What, commands_of};
@@ -56,5 +56,5 @@ pub fn is_restless(algorithm: &str, n: u32) -> bool {
 /// Prepares an algorithm as a live process does.
 fn prepare(algorithm: &str, wanted: Wanted<'_>) -> Prepared {
     let mut live = Wanted { arena: Arena::Live, failures: true, ..wanted };
-    registry::prepare(algorithm, &mut live).expect("a known algorithm").expect("it ran so")
+    conclave_erased::prepare(algorithm, &mut live).expect("a known algorithm").expect("it ran so")
 }

@@ -134,7 +134,7 @@ fn typed(name: &str, mut wanted: Wanted<'_>) -> Result<Vec<String>, SettingError
 }
 
 fn erased(name: &str, mut wanted: Wanted<'_>) -> Result<Run<Erased>, SettingError> {
-    let prepared = registry::prepare(name, &mut wanted).expect("it is registered")?;
+    let prepared = conclave_erased::prepare(name, &mut wanted).expect("it is registered")?;
     let mut run = Run::<Erased>::new(&prepared.members, &prepared.config);
     run.go(&prepared.request(words(prepared.about), prepared.locks - 1)?);
     read_back(&run, &prepared.config);
@@ -175,5 +175,5 @@ fn an_erased_algorithm_does_and_looks_the_same() {
 #[test]
 fn an_algorithm_that_does_not_exist_is_not_prepared() {
     let (nodes, none) = ([NodeId(1)], BTreeMap::new());
-    assert!(registry::prepare("nobody", &mut Wanted::new(&nodes, &none)).is_none());
+    assert!(conclave_erased::prepare("nobody", &mut Wanted::new(&nodes, &none)).is_none());
 }

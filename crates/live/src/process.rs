@@ -66,10 +66,13 @@ pub async fn run(
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
     let process = Process { config, stop: Box::pin(stop), ready: Box::new(ready) };
-    let nodes = process.nodes();
-    let prepared = conclave_erased::prepare(&config.algorithm, &mut live(&nodes, &config.settings));
-    let unknown = || ProcessError::UnknownAlgorithm(config.algorithm.clone());
-    boxed(process, prepared.ok_or_else(unknown)??).await
+    let running = {
+        let nodes = process.nodes();
+        let prepared = conclave_erased::prepare(&config.algorithm, &mut live(&nodes, &config.settings));
+        let unknown = || ProcessError::UnknownAlgorithm(config.algorithm.clone());
+        boxed(process, prepared.ok_or_else(unknown)??)
+    };
+    running.await
 }
 
 /// The same for an algorithm that no registry has to know: `run_algorithm::<mutex::Of<MyLock>>`.
@@ -82,8 +85,11 @@ pub async fn run_algorithm<R: Registered>(
     ready: impl FnOnce() + Send,
 ) -> Result<(), ProcessError> {
     let process = Process { config, stop: Box::pin(stop), ready: Box::new(ready) };
-    let prepared = R::prepare(&mut live(&process.nodes(), &config.settings), Erase)?;
-    boxed(process, prepared).await
+    let running = {
+        let prepared = R::prepare(&mut live(&process.nodes(), &config.settings), Erase)?;
+        boxed(process, prepared)
+    };
+    running.await
 }
 
 /// Neither generic nor async, either of which would be compiled again in every program that starts a process.

@@ -13,6 +13,7 @@ use conclave_algorithms::{Algorithm, Arena, Settings};
 use conclave_core::{Boot, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use conclave_net::frame::{Frame, decode, encode, split};
 use conclave_net::{Events, Node, NodeConfig, Options, start};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -174,6 +175,8 @@ struct First<P: Protocol> {
 async fn cluster<P: Protocol>(place: Place, n: u32, config: P::Config) -> First<P>
 where
     P::Config: 'static,
+    P::Message: DeserializeOwned,
+    P::Durable: DeserializeOwned,
 {
     let listeners: Vec<StdListener> = (0..n).map(|_| StdListener::bind("127.0.0.1:0").unwrap()).collect();
     let addresses: Vec<(NodeId, SocketAddr)> =

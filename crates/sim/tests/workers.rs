@@ -97,7 +97,6 @@ impl Trial {
             },
             members,
             newcomers: Vec::new(),
-            clocks: Vec::new(),
             restless: false,
             carries_token: |_| false,
             timing: Timing { transmission, ..Timing::default() },

@@ -3,22 +3,8 @@
 //! `args` says what can be asked for, one module per command does it, `output` says it to people, `files` writes what
 //! was asked for into files. Exit codes: 0 all held, 1 a property failed or what was asked for did not happen, 2 wrong
 //! usage or input.
-#![cfg_attr(
-    feature = "laboratory",
-    doc = "
-A program around one's own algorithm gets `list`, `sim`, `check`, `replay`, `explain`, `cluster` and everything else of
-the laboratory:
-
-```no_run
-use conclave_algorithms::workers;
-
-fn main() -> std::process::ExitCode {
-    // Here `workers::Of<MyWorkers>`, `mutex::Of<MyLock>`, or whatever else implements `Registered`.
-    conclave_cli::Laboratory::new().main()
-}
-```
-"
-)]
+//!
+//! With the feature `laboratory`, `Laboratory` makes the same command line for a program around one's own algorithm.
 
 mod args;
 mod child;

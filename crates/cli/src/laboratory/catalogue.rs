@@ -136,3 +136,46 @@ impl Catalogue {
         (self.find(&setup.algorithm).ok_or_else(unknown)?.play)(script)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conclave_algorithms::family::{Use, Wanted};
+    use conclave_algorithms::{SettingError, mutex};
+
+    /// An algorithm of which only the name matters.
+    macro_rules! nominal {
+        ($type:ident, $name:literal) => {
+            struct $type;
+            impl Registered for $type {
+                const ABOUT: &'static About = &About::of($name, mutex::FAMILY);
+
+                fn prepare<U: Use>(_wanted: &mut Wanted<'_>, _user: U) -> Result<U::Output, SettingError> {
+                    Err(SettingError::Unfit("it is a name and nothing else".into()))
+                }
+            }
+        };
+    }
+    nominal!(Mine, "mine");
+    nominal!(AlsoMine, "mine");
+    nominal!(Taken, "central");
+    nominal!(Untypable, "my lock");
+    nominal!(LikeAnOption, "--lock");
+
+    #[test]
+    fn names_are_told_apart() {
+        let mut catalogue = Catalogue::default();
+        assert_eq!(catalogue.add::<Mine>(), Ok(()));
+        let twice = catalogue.add::<AlsoMine>().unwrap_err();
+        assert!(twice.contains("two algorithms of this program are called 'mine'"), "{twice}");
+        let taken = catalogue.add::<Taken>().unwrap_err();
+        assert!(taken.contains("'central' is the name of an algorithm that conclave has"), "{taken}");
+        for wrong in [catalogue.add::<Untypable>(), catalogue.add::<LikeAnOption>()] {
+            assert!(wrong.unwrap_err().contains("cannot be the name of an algorithm"));
+        }
+        assert_eq!(catalogue.own_names(), ["mine"]);
+        assert_eq!(catalogue.all().len(), registry::all().len() + 1);
+        assert!(catalogue.find("mine").is_some() && catalogue.find("central").is_some());
+        assert!(catalogue.find("yours").is_none());
+    }
+}

@@ -47,7 +47,9 @@ fn overview(chosen: &[&'static About]) -> String {
         text += &indented(&format!("  {:<width$}  ", about.name), about.idea);
     }
     let name = program::name();
-    text + &format!("\n'{name} list ALGO' shows all about one, '{name} explain WORD' what a word means\n")
+    text + &format!(
+        "\n'{name} list ALGO' shows all about one\n'{name} explain WORD' says what a word means\n"
+    )
 }
 
 /// Everything that can be said in a few lines of each.

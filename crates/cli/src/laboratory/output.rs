@@ -14,6 +14,24 @@ fn columns(text: &str) -> usize {
     anstream::adapter::strip_str(text).to_string().chars().count()
 }
 
+/// A command to be copied, after a label; where it does not fit, it goes on before an option, as a shell takes it.
+pub fn typed(label: &str, command: &str) -> String {
+    let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(2));
+    let mut text = label.to_owned();
+    let mut used = columns(label);
+    for (at, part) in command.split(" --").enumerate() {
+        let part = if at == 0 { part.to_owned() } else { format!(" --{part}") };
+        if at > 0 && used + columns(&part) > room {
+            text += &format!(" \\\n   {part}");
+            used = 3 + columns(&part);
+        } else {
+            text += &part;
+            used += columns(&part);
+        }
+    }
+    text + "\n"
+}
+
 /// A text after a label; where it does not fit, it goes on below itself.
 pub fn indented(label: &str, text: &str) -> String {
     let indent = label.chars().count();

@@ -24,13 +24,13 @@ pub enum ServiceCommand {
     Serve(ServeArgs),
     /// Run a command while holding a lock of the service.
     Lock(Box<HoldArgs>),
-    /// Run a command while leading: as one of several candidates, of which one leads at a time.
+    /// Run a command while leading, as one of several candidates.
     Elect(Box<ElectArgs>),
     /// List the locks and leaderships that are held or waited for.
     Ls(LsArgs),
     /// Show one lock or leadership: holder, queue and history.
     Show(ShowArgs),
-    /// Explain a wait: who is in the way, what that one waits for, and so on to the end.
+    /// Explain a wait: who is in the way, and what that one waits for.
     Why(WhyArgs),
     /// Print the leader of a name, now and whenever it changes.
     Observe(OfArgs),
@@ -38,7 +38,7 @@ pub enum ServiceCommand {
     Release(ReleaseArgs),
     /// Show the nodes of the service, and whether requests are served.
     Status(StatusArgs),
-    /// Measure the service, or others like it: cycles, hand-offs, latency, waiters, failover.
+    /// Measure the service, or others like it.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(conclave_bench::BenchArgs),
 }

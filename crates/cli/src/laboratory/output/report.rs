@@ -8,7 +8,7 @@ use conclave_sim::{Property, Report};
 use conclave_trace::Script;
 use owo_colors::OwoColorize as _;
 
-use super::indented;
+use super::{indented, typed};
 
 /// A table of label, measured value, and what the literature gives.
 #[derive(Default)]
@@ -185,7 +185,7 @@ pub fn violated(violation: &Violation, script: Option<&Script>, rerun: &str) -> 
     if let Some(script) = script {
         text += &format!("\n{}\n\n{script}", "A short script that breaks it too:".bold());
     }
-    text += &format!("\n{}  {rerun}\n", "run it again".bold());
+    text += &format!("\n{}", typed(&format!("{}  ", "run it again".bold()), rerun));
     if script.is_some() {
         text += &format!(
             "{}     save the script as bug.script, then: {} replay bug.script\n",

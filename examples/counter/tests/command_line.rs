@@ -67,6 +67,6 @@ fn it_lives_in_processes_of_this_program() {
     let told = ends(home.path(), "cluster status", &[], 0);
     assert!(told.contains("counter"), "{told}");
     drop(cluster);
-    let judged = ends(home.path(), "cluster trace --diagram never", &[], 0);
+    let judged = ends(home.path(), "cluster trace --cluster counter --diagram never", &[], 0);
     assert!(judged.contains("it came out the same"), "{judged}");
 }

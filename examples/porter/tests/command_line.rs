@@ -95,8 +95,9 @@ fn it_lives_in_processes_of_this_program() {
     let first = ends(home.path(), "cluster lock door --via 2 -- printenv CONCLAVE_FENCE_ORDER", 0);
     let second = ends(home.path(), "cluster lock door --via 3 -- printenv CONCLAVE_FENCE_ORDER", 0);
     assert!(first < second, "{first} {second}");
-    let judged = ends(home.path(), "cluster trace --svg live.svg --diagram never", 0);
+    // What they have written down is complete when they have ended.
+    drop(cluster);
+    let judged = ends(home.path(), "cluster trace --cluster porter --svg live.svg --diagram never", 0);
     assert!(judged.contains("it came out the same, message by message"), "{judged}");
     assert!(home.path().join("live.svg").exists());
-    drop(cluster);
 }

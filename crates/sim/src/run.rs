@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use conclave_algorithms::erased::{self, Erase, ErasedMessage};
-use conclave_algorithms::family::{Family, MessageOf, Meter as _, Prepared, Registered, Use, Wanted};
+use conclave_algorithms::family::{Family, MessageOf, Meter, Prepared, Registered, Use, Wanted};
 use conclave_algorithms::measure::{Measured, Ran};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::workload::Workload;
@@ -229,7 +229,7 @@ impl Use for Simulator<'_> {
         let carries_token = |message: &MessageOf<F>| F::token_in(message).is_some();
         let cast =
             Cast { members, newcomers, restless, config, fifo, judge, users, meter, words, carries_token };
-        Ok(cast.go(header, self, |meter, judge, ran| meter.measured(judge, ran)))
+        Ok(cast.go(&header, self, Meter::measured))
     }
 }
 
@@ -242,7 +242,7 @@ impl Simulator<'_> {
         let (words, carries_token) = (Words::ERASED, ErasedMessage::carries_token as fn(&_) -> _);
         let cast =
             Cast { members, newcomers, restless, config, fifo, judge, users, meter, words, carries_token };
-        Ok(cast.go(header, self, |meter, judge, ran| meter.measured(&**judge, ran)))
+        Ok(cast.go(&header, self, |meter, judge, ran| meter.measured(&**judge, ran)))
     }
 
     /// The top of the trace, if the algorithm can be run so.
@@ -270,7 +270,7 @@ impl<P: Protocol, J: Judge<P>, U: Workload<P>, M: Observer<P>> Cast<P, J, U, M> 
     /// Runs to the end, or to the first broken promise.
     fn go(
         self,
-        header: Header,
+        header: &Header,
         Simulator { plan, record, .. }: Simulator<'_>,
         measured: impl FnOnce(&M, &J, &Ran<'_>) -> Measured,
     ) -> Outcome {
@@ -318,7 +318,7 @@ impl<P: Protocol, J: Judge<P>, U: Workload<P>, M: Observer<P>> Cast<P, J, U, M> 
             faulty: !plan.faults.is_empty(),
         };
         let facts = Facts {
-            header: &header,
+            header,
             nodes: members.len(),
             traffic: &traffic,
             rest,

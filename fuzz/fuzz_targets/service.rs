@@ -18,11 +18,11 @@ fuzz_target!(|data: &[u8]| {
     while let Ok((mut batch, more)) = postcard::take_from_bytes::<Batch>(rest) {
         rest = more;
         batch.now %= MOST_TIME;
-        let (mut twin, mut said) = (state.clone(), Outcome::default());
+        let (mut mutant, mut said) = (state.clone(), Outcome::default());
         state.apply(&batch, &mut out);
         state.assert_invariants();
-        twin.apply(&batch, &mut said);
-        assert_eq!((&twin, &said), (&state, &out), "the same batch did something else");
+        mutant.apply(&batch, &mut said);
+        assert_eq!((&mutant, &said), (&state, &out), "the same batch did something else");
         for name in &out.changed {
             let Some(view) = state.name(name) else { continue };
             let _ = state.why_name(name);

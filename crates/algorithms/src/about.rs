@@ -43,7 +43,7 @@ pub struct About {
     pub faults: &'static str,
     /// What can be set.
     pub settings: &'static [Setting],
-    /// Its broken twins.
+    /// Its mutants.
     pub mutants: &'static [Mutant],
 }
 
@@ -148,9 +148,9 @@ impl Topology {
     }
 }
 
-/// A broken twin of an algorithm: one rule is missing or wrong, and a property must notice.
+/// A mutant of an algorithm: one rule is missing or wrong, and a property must notice.
 ///
-/// Twins exist for simulator and checker only; see [`Arena`](crate::Arena).
+/// Mutants exist for simulator and checker only; see [`Arena`](crate::Arena).
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
     /// Its name, unique within the algorithm.
@@ -165,7 +165,7 @@ pub struct Mutant {
     pub change: &'static str,
 }
 
-/// What it takes to see a broken twin break something.
+/// What it takes to see a mutant break something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trigger {
     /// The right order of messages.
@@ -174,8 +174,8 @@ pub enum Trigger {
     Crash,
     /// A failure detector that calls the living dead.
     Suspicion,
-    /// Everyone asks for ever. No random run that comes to an end shows it, only a search through all states: most of
-    /// these twins let somebody wait for ever although things keep moving.
+    /// Everyone asks forever. No random run that comes to an end shows it, only a search through all states: most of
+    /// these mutants let somebody wait forever although things keep moving.
     Forever,
 }
 

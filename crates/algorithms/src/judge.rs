@@ -178,7 +178,7 @@ pub enum Ending {
     Stopped,
     /// The run was given all the time that it could need, without faults, and did not come to rest.
     OutOfTime,
-    /// The run goes round for ever: everything is as it was at an earlier step, but for numbers that only grow.
+    /// The run repeats forever: everything is as it was at an earlier step, but for numbers that only grow.
     Endless {
         /// That step.
         since: u64,

@@ -93,7 +93,7 @@ pub struct Led<E: Protocol, A: Protocol> {
     seat: Seat<E::Config>,
 }
 
-/// What an election needs to begin anew when somebody joins.
+/// What an election needs to begin again when somebody joins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Seat<C> {
     id: NodeId,
@@ -127,7 +127,7 @@ pub enum Told<V> {
     Elect,
     /// This process shall not be elected again in this life.
     Retire,
-    /// These belong to the group now. If somebody is among them whom the election does not know, it begins anew among
+    /// These belong to the group now. If somebody is among them whom the election does not know, it begins again among
     /// all whom it knows and these.
     Members(Vec<NodeId>),
     /// The outside is told this.
@@ -346,7 +346,7 @@ where
         }
     }
 
-    /// Lets the election begin anew if somebody belongs to the group whom it does not know.
+    /// Lets the election begin again if somebody belongs to the group whom it does not know.
     fn widen(&mut self, members: Vec<NodeId>, words: &mut Words, out: &mut impl Effects<Self>) {
         let known = |member: &NodeId| self.seat.electorate.contains(*member);
         if members.iter().all(known) {

@@ -47,5 +47,5 @@ pub use formula::Formula;
 pub use judge::{Breach, Ending, Finding, Judge, Judgement, Ledger, PropertyKind, Violation};
 pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
-pub use recovery::{Assembly, AssemblyConfig, Consent, Monitor, Recovering, is_twin_of_recovery, recovers};
+pub use recovery::{Assembly, AssemblyConfig, Consent, Monitor, Recovering, is_mutant_of_recovery, recovers};
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

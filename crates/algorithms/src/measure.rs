@@ -210,7 +210,7 @@ pub trait Part: Any + Debug + Send + Sync {
     /// For programs.
     fn fields(&self) -> Vec<(&'static str, Value)>;
 
-    /// The same, boxed anew.
+    /// The same, boxed again.
     fn boxed(&self) -> Box<dyn Part>;
 }
 

@@ -76,7 +76,7 @@ pub enum SettingError {
         /// What it can be.
         expected: String,
     },
-    /// No such broken twin.
+    /// No such mutant.
     #[error("{algorithm} has no mutant '{name}'; it has: {known}")]
     UnknownMutant {
         /// The algorithm.
@@ -173,7 +173,7 @@ impl Settings {
         parse_numbers(self.get(key)).unwrap_or_default()
     }
 
-    /// The broken twin that is asked for.
+    /// The mutant that is asked for.
     #[must_use]
     pub fn mutant(&self) -> Option<&'static str> {
         self.mutant

@@ -54,7 +54,7 @@ pub trait Draw {
     }
 }
 
-/// How long something takes, in microseconds: always the same, or drawn anew each time.
+/// How long something takes, in microseconds: always the same, or drawn again each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// Always this long.

@@ -163,7 +163,7 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         filled.map(|((from, to), channel)| (*from, *to, channel.len())).collect()
     }
 
-    /// The messages on their way.
+    /// The messages in flight.
     pub fn in_flight(&self) -> impl Iterator<Item = (NodeId, NodeId, &P::Message)> {
         self.channels
             .iter()
@@ -180,7 +180,7 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         self.sent.iter().map(|(from, to, message)| format!("{from} => {to} {}", message.kind())).collect()
     }
 
-    /// Every space that a counter of a process or of a message on its way belongs to.
+    /// Every space that a counter of a process or of a message in flight belongs to.
     pub fn spaces(&mut self) -> BTreeSet<Space> {
         let mut spaces = BTreeSet::new();
         self.visit_counters(&mut |space, _| {
@@ -210,7 +210,7 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         }
     }
 
-    /// A process crashes: what is on its way to it, and what is sent to it from now on, is lost.
+    /// A process crashes: what is in flight to it, and what is sent to it from now on, is lost.
     pub fn crash(&mut self, id: u32) {
         let id = NodeId(id);
         assert!(self.crashed.insert(id), "{id} is down already");
@@ -223,7 +223,7 @@ impl<P: Protocol, O: Observer<P>> World<P, O> {
         }
     }
 
-    /// A crashed process starts anew, with nothing that it knew.
+    /// A crashed process starts again, with nothing that it knew.
     pub fn revive(&mut self, id: u32, config: &P::Config, life: Incarnation) {
         let at = self.at(NodeId(id));
         assert!(self.crashed.remove(&at.id), "{} is up", at.id);

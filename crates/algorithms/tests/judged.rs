@@ -1,4 +1,4 @@
-//! Random runs: what an algorithm promises holds, what it costs is what its formula says, and every broken twin is
+//! Random runs: what an algorithm promises holds, what it costs is what its formula says, and every mutant is
 //! caught by the property that it is said to break.
 
 extern crate alloc;
@@ -11,7 +11,7 @@ use common::world::World;
 use common::{Plan, configure, every_setting, is_unsafe, run, world};
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Load, Mutex, Properties, Tally};
-use conclave_algorithms::{Channels, Mutant, Named, NamedConfig, Trigger, is_twin_of_recovery};
+use conclave_algorithms::{Channels, Mutant, Named, NamedConfig, Trigger, is_mutant_of_recovery};
 use conclave_core::{Members, Message};
 use visit::visit;
 
@@ -129,15 +129,15 @@ impl mutex::Visitor for Mutants {
     type Output = ();
 
     fn visit<A: Mutex>(self) {
-        // Those that need a failure, or a group that mends itself, are seen in the simulator.
+        // Those that need a failure, or a group that recovers, are seen in the simulator.
         let plain =
-            |mutant: &&Mutant| mutant.trigger == Trigger::Schedule && !is_twin_of_recovery(mutant.name);
+            |mutant: &&Mutant| mutant.trigger == Trigger::Schedule && !is_mutant_of_recovery(mutant.name);
         for mutant in A::ABOUT.mutants.iter().filter(plain) {
             let members = Members::numbered(mutant.nodes);
             let config = configure::<A>(&[], Some(mutant.name), &members).expect("a mutant fits its size");
             let found = |seed: &u64| {
                 let load = if seed.is_multiple_of(2) { Load::Open } else { Load::Saturated };
-                // Some twins are broken only where time is too short.
+                // Some mutants are broken only where time is too short.
                 let plan = Plan { hasty: seed.is_multiple_of(3), ..Plan::of::<A>(&config, *seed, load) };
                 let world = run(world::<A>(&members, &config), plan);
                 world.observer.violation().is_some_and(|violation| violation.property == mutant.breaks)

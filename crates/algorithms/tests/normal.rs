@@ -1,4 +1,4 @@
-//! Growing numbers do not make the set of states infinite: where everyone asks for ever, and the numbers are moved
+//! Growing numbers do not make the set of states infinite: where everyone asks forever, and the numbers are moved
 //! down after every step, there are only so many states. And moving them down changes nothing: a state and its normal
 //! form can do the same.
 
@@ -78,7 +78,7 @@ const FINITE: &[(Case, usize)] = &[
 
 /// Those of which no form of the numbers makes finitely many states.
 const INFINITE: &[Case] = &[
-    // A word that is not needed may be overtaken by what was waited for, time and again, and is still on its way.
+    // A word that is not needed may be overtaken by what was waited for, time and again, and is still in flight.
     case("central", &[("variant", "denied")], 2),
     case("ricart-agrawala", &[("answer", "queued")], 2),
     // So may a `Want`: the token can come before it reaches the token's home, and nothing tells that it has arrived.
@@ -116,7 +116,7 @@ impl election::Visitor for Count {
 }
 
 #[test]
-fn where_everyone_asks_for_ever_there_are_finitely_many_states() {
+fn where_everyone_asks_forever_there_are_finitely_many_states() {
     for (case, states) in FINITE {
         assert_eq!(case.visit(Count(*case, Limits::FAR)), Some(*states), "{case:?}");
     }

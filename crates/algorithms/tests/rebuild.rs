@@ -227,7 +227,7 @@ impl mutex::Visitor for Rebuilds {
 impl election::Visitor for Rebuilds {
     type Output = u32;
 
-    /// An election begins anew by itself.
+    /// An election begins again by itself.
     fn visit<A: Election>(self) -> u32 {
         0
     }
@@ -248,7 +248,7 @@ fn rebuild_all<A: Mutex>(members: &Members, config: &A::Config, context: &str) -
                     0 => {}
                     // Not everybody has the patience.
                     1 => group.cancel(),
-                    // Nobody asks anew before all who waited are served.
+                    // Nobody asks again before all who waited are served.
                     _ => group.serve(Vec::new()),
                 }
                 group.serve(ids);

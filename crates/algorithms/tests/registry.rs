@@ -199,8 +199,8 @@ impl election::Visitor for Configures {
 fn configure_all<A: Algorithm>() {
     for n in 1..=16 {
         let members = Members::numbered(n);
-        let twins = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
-        for mutant in twins {
+        let mutants = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+        for mutant in mutants {
             for given in every_setting(&A::ABOUT) {
                 let settings = Settings::new(&A::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
                 let config = A::configure(&settings.expect("declared"), &members);

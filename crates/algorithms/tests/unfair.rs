@@ -1,4 +1,4 @@
-//! Broken twins that are unfair: somebody waits for ever although every message arrives and everyone who is let in
+//! Mutants that are unfair: somebody waits forever although every message arrives and everyone who is let in
 //! leaves. No run that comes to an end shows that; a way round in the graph of all states does.
 
 extern crate alloc;
@@ -17,10 +17,10 @@ use conclave_core::Members;
 use graph::{Global, Graph, Limits};
 use visit::visit;
 
-/// A twin, and how far one has to go to find whom it starves.
+/// A mutant, and how far one has to go to find whom it starves.
 struct Case {
     name: &'static str,
-    twin: &'static str,
+    mutant: &'static str,
     nodes: u32,
     room: usize,
     states: usize,
@@ -28,8 +28,8 @@ struct Case {
     starved: &'static [usize],
 }
 
-/// The twin of Ricart and Agrawala's token that passes over the highest is not among them: whoever waits for ever has
-/// the same stamp for ever, while the clocks of the others move away from it, so that no state ever comes back.
+/// The mutant of Ricart and Agrawala's token that passes over the highest is not among them: whoever waits forever has
+/// the same stamp forever, while the clocks of the others move away from it, so that no state ever comes back.
 const CASES: &[Case] = &[
     case("central", "lifo", 2, 2, 1_000, &[1]),
     case("central", "lifo", 3, 2, 1_000, &[0, 1, 2]),
@@ -49,13 +49,13 @@ const CASES: &[Case] = &[
 
 const fn case(
     name: &'static str,
-    twin: &'static str,
+    mutant: &'static str,
     nodes: u32,
     room: usize,
     states: usize,
     starved: &'static [usize],
 ) -> Case {
-    Case { name, twin, nodes, room, states, starved }
+    Case { name, mutant, nodes, room, states, starved }
 }
 
 struct Starved<'a>(&'a Case, Option<&'static str>);
@@ -64,9 +64,9 @@ impl mutex::Visitor for Starved<'_> {
     type Output = Vec<usize>;
 
     fn visit<A: Mutex>(self) -> Vec<usize> {
-        let Self(case, twin) = self;
+        let Self(case, mutant) = self;
         let members = Members::numbered(case.nodes);
-        let config = configure::<A>(&[], twin, &members).expect("a twin that fits");
+        let config = configure::<A>(&[], mutant, &members).expect("a mutant that fits");
         let limits = Limits { states: case.states, room: case.room, ..Limits::FAR };
         let graph = Graph::new(Global::<A>::new(&members, &config), limits);
         (0..members.len()).filter(|victim| graph.starves(*victim)).collect()
@@ -82,21 +82,21 @@ impl election::Visitor for Starved<'_> {
 }
 
 #[test]
-fn unfair_twins_starve_somebody_and_the_algorithms_do_not() {
+fn unfair_mutants_starve_somebody_and_the_algorithms_do_not() {
     for case in CASES {
-        let starved = |twin| visit(case.name, Starved(case, twin)).expect("an algorithm");
-        assert_eq!(starved(Some(case.twin)), case.starved, "{} {}", case.name, case.twin);
+        let starved = |mutant| visit(case.name, Starved(case, mutant)).expect("an algorithm");
+        assert_eq!(starved(Some(case.mutant)), case.starved, "{} {}", case.name, case.mutant);
         assert!(starved(None).is_empty(), "{}", case.name);
     }
 }
 
 /// What no finite run shows is shown here.
 #[test]
-fn every_twin_that_takes_for_ever_is_looked_at() {
+fn every_mutant_that_takes_forever_is_looked_at() {
     for about in mutex::all() {
         for mutant in about.mutants.iter().filter(|mutant| mutant.trigger == Trigger::Forever) {
             let shown =
-                |case: &Case| (case.name, case.twin, case.nodes) == (about.name, mutant.name, mutant.nodes);
+                |case: &Case| (case.name, case.mutant, case.nodes) == (about.name, mutant.name, mutant.nodes);
             assert!(CASES.iter().any(shown), "{} {}", about.name, mutant.name);
             // Majority votes without clocks let two in before anybody starves.
             assert!(matches!(mutant.breaks, "ME3" | "ME1"), "{} {}", about.name, mutant.name);

@@ -10,7 +10,7 @@ pub enum Action {
         /// Which of the things that it may ask.
         nth: u8,
     },
-    /// A timer runs out.
+    /// A timer expires.
     Timer {
         /// Whose.
         place: u8,
@@ -48,12 +48,12 @@ pub enum Action {
         /// As above, with what it sent in that step before the cut.
         loss: u16,
     },
-    /// It starts anew.
+    /// It starts again.
     Restart {
         /// Which.
         place: u8,
     },
-    /// A failure detector errs.
+    /// A failure detector is wrong.
     Suspect {
         /// Whose.
         place: u8,
@@ -120,7 +120,7 @@ pub enum Task {
         /// The number of the message.
         message: u32,
     },
-    /// A timer runs out.
+    /// A timer expires.
     Timer {
         /// Whose.
         place: u8,

@@ -42,7 +42,7 @@ pub struct Options {
     pub liveness: bool,
     /// Whether steps that commute are followed in one order only. Not together with liveness.
     pub reduce: bool,
-    /// Whether timers run out at any moment although the algorithm relies on time.
+    /// Whether timers expire at any moment although the algorithm relies on time.
     pub untimed: bool,
     /// Ticks that a message takes at most. If nothing is said, one where the algorithm relies on time, and else time is
     /// not counted.
@@ -309,7 +309,7 @@ fn endless(search: &Search) -> Option<(&'static str, String, Lasso)> {
     match search.space.endless() {
         Endless::Never(property) => {
             let lasso = graph.fair_lasso(|_| true)?;
-            Some((property, "messages go round for ever".into(), lasso))
+            Some((property, "messages circulate forever".into(), lasso))
         }
         Endless::NobodyStarves(property) => {
             let starved = |place: usize| {
@@ -319,7 +319,7 @@ fn endless(search: &Search) -> Option<(&'static str, String, Lasso)> {
             let found = (0..search.terms().n()).filter_map(starved);
             let (lasso, place) = found.min_by_key(|(lasso, place)| (lasso.start, *place))?;
             let who = search.terms().members.at(place);
-            Some((property, format!("{who} waits for ever, and everything that can go on goes on"), lasso))
+            Some((property, format!("{who} waits forever, and everything that can go on goes on"), lasso))
         }
     }
 }
@@ -450,7 +450,7 @@ fn write(
             about.push("From here on it can no longer be avoided.".into());
         }
         if command == Command::Loop {
-            about.push("From here on it goes round for ever.".into());
+            about.push("From here on it repeats forever.".into());
         }
         blocks.push(block(&mut about, command));
     }
@@ -473,7 +473,7 @@ fn judged(claim: &Judgement, search: &Search, endless: Option<&'static str>, opt
     let (holds, detail) = if let Some(violation) = broken {
         (Some(false), violation.broken.detail.clone())
     } else if endless == Some(name) {
-        (Some(false), "a fair run goes on for ever without it".into())
+        (Some(false), "a fair run goes on forever without it".into())
     } else if kind == PropertyKind::Time {
         (None, "a matter of time: see the simulator".into())
     } else if !is_judged {
@@ -529,7 +529,7 @@ impl core::fmt::Display for Stopped {
             Self::Depth => "it was to go no deeper",
             Self::Time => "the time is over",
             Self::States => "there were to be no more states",
-            Self::Crowded => "what follows more messages on their way than allowed was left out",
+            Self::Crowded => "what follows more messages in flight than allowed was left out",
         })
     }
 }

@@ -35,9 +35,9 @@ pub trait Space: Any + Send + Sync {
     fn absorb(&mut self, explorer: &mut dyn Explorer) -> Renumbered;
     /// What is asked of a process again and again.
     fn meta(&self, root: &[u32], place: usize) -> &Meta;
-    /// The messages on their way between two processes.
+    /// The messages in flight between two processes.
     fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter];
-    /// Whether more messages than this are on their way between two processes.
+    /// Whether more messages than this are in flight between two processes.
     fn is_crowded(&self, root: &[u32], most: usize) -> bool;
     /// The kind of a message.
     fn kind(&self, message: u32) -> &'static str;
@@ -148,7 +148,7 @@ impl<F: Family> Space for Typed<F> {
         world.budgets = self.model.budgets;
         let mut refilled = self.tables.first(cells, world);
         for (place, old) in root[..n].iter().enumerate() {
-            // What is on its way stays on its way.
+            // What is in flight stays in flight.
             let mut node = self.tables.nodes.get(*old).to_vec();
             node[0] = self.tables.nodes.get(refilled[place])[0];
             refilled[place] = self.tables.nodes.intern(hash_words(&node), &node);

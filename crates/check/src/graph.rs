@@ -1,6 +1,6 @@
 //! The steps between states, kept: for what only shows in runs that never end, and for where a run goes wrong.
 //!
-//! A run that never ends runs through one strongly connected component of the graph for ever. Under weak fairness, what can
+//! A run that never ends runs through one strongly connected component of the graph forever. Under weak fairness, what can
 //! happen all the time happens at last. So a component holds a fair run if and only if each task is either impossible in
 //! one of its states, or carried out by one of its steps; and a part of a component holds one only if the whole does.
 
@@ -25,7 +25,7 @@ pub struct Graph {
     stuck: BTreeSet<u32>,
 }
 
-/// A run that never ends: after the way to its first state, this goes on for ever.
+/// A run that never ends: after the way to its first state, this goes on forever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lasso {
     /// Where the circle begins.

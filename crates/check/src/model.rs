@@ -217,7 +217,7 @@ impl Knowledge {
     }
 }
 
-/// A message on its way, packed: its number, what it tells of requests, the life of its sender, the ticks it has left.
+/// A message in flight, packed: its number, what it tells of requests, the life of its sender, the ticks it has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Letter(pub u64);
 

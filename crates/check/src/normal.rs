@@ -25,7 +25,7 @@ impl Normaliser {
         let n = model.n();
         let mut floors = Floors::default();
         for place in 0..n {
-            let id = worker.next_left[place];
+            let id = worker.next_cells[place];
             floors.merge(&remembered(&mut self.cells, id, id, || {
                 let mut found = Floors::default();
                 if let Some(state) = &mut worker.cell(base, id).state.clone() {
@@ -35,7 +35,7 @@ impl Normaliser {
             }));
         }
         for (from, to) in pairs(n) {
-            for letter in worker.letters(base, worker.next_right[channel(n, from, to)]) {
+            for letter in worker.letters(base, worker.next_channels[channel(n, from, to)]) {
                 let id = letter.message();
                 floors.merge(&remembered(&mut self.messages, (id, from), id, || {
                     let mut found = Floors::default();
@@ -45,7 +45,7 @@ impl Normaliser {
                 }));
             }
         }
-        let id = worker.next_left[n];
+        let id = worker.next_cells[n];
         floors.merge(&remembered(&mut self.worlds, id, id, || {
             let mut found = Floors::default();
             let mut ledger = worker.world(base, id).ledger.clone();
@@ -79,15 +79,15 @@ fn apply<F: Family>(worker: &mut Worker<F>, base: &Tables<F>, model: &Model<F>, 
     let n = model.n();
     let lower = |mut counter: Counter<'_>| floors.lower(&mut counter);
     for place in 0..n {
-        let mut cell = worker.cell(base, worker.next_left[place]).clone();
+        let mut cell = worker.cell(base, worker.next_cells[place]).clone();
         if let Some(state) = &mut cell.state {
             state.visit_counters(&mut { lower });
         }
-        worker.next_left[place] = worker.cell_id(base, cell);
+        worker.next_cells[place] = worker.cell_id(base, cell);
     }
     for (from, to) in pairs(n) {
         let place = channel(n, from, to);
-        let letters: Vec<Letter> = worker.letters(base, worker.next_right[place]).to_vec();
+        let letters: Vec<Letter> = worker.letters(base, worker.next_channels[place]).to_vec();
         if letters.is_empty() {
             continue;
         }
@@ -100,9 +100,9 @@ fn apply<F: Family>(worker: &mut Worker<F>, base: &Tables<F>, model: &Model<F>, 
         if !model.fifo {
             worker.letters.sort_unstable();
         }
-        worker.next_right[place] = worker.channel_id(base);
+        worker.next_channels[place] = worker.channel_id(base);
     }
-    let mut world = worker.world(base, worker.next_left[n]).clone();
+    let mut world = worker.world(base, worker.next_cells[n]).clone();
     conclave_algorithms::Ledger::visit_counters(&mut world.ledger, &mut { lower });
-    worker.next_left[n] = worker.world_id(base, world);
+    worker.next_cells[n] = worker.world_id(base, world);
 }

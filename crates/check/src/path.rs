@@ -14,7 +14,7 @@ pub struct Walk<'a> {
     search: &'a mut Search,
     /// Where it is; the numbers are not moved down.
     root: Root,
-    /// Of each channel: how many messages were sent, and which are on their way.
+    /// Of each channel: how many messages were sent, and which are in flight.
     channels: BTreeMap<(usize, usize), Channel>,
     /// What was done.
     pub commands: Vec<Command>,
@@ -34,7 +34,7 @@ struct Channel {
     letters: Vec<Travelling>,
 }
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone)]
 struct Travelling {
     nth: u64,
@@ -218,7 +218,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is on its way to a process that has crashed will not arrive.
+    /// What is in flight to a process that has crashed will not arrive.
     fn void(&mut self, place: u8) {
         for ((_, to), channel) in &mut self.channels {
             if *to == usize::from(place) {

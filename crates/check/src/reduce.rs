@@ -3,7 +3,7 @@
 //! Two steps at different processes commute: each changes its own process and appends to channels of its own. So in a state
 //! it is enough to follow the steps of one process, if nothing that the others may do meanwhile can give it a new step, and
 //! no property can tell when its steps happen (persistent sets: Godefroid 1996). Nothing can give it a new step if
-//! everyone who may still send to it is known to have a message on its way to it, and the channel keeps its order.
+//! everyone who may still send to it is known to have a message in flight to it, and the channel keeps its order.
 //!
 //! Who may still send to whom is *learnt*: facts "a process whose application is in this phase sends to one whose
 //! application is in that phase" are collected in a few runs before the search ([`rehearse`](crate::rehearse)) and during
@@ -15,7 +15,7 @@
 //!
 //! Only safety and dead ends are preserved, and only while all failures that may happen have happened: failures are paid from
 //! budgets that all processes share. A set all of whose steps lead to states seen before is not used: else a circle could
-//! put off the others for ever.
+//! put off the others forever.
 
 use crate::action::{Action, Place};
 use crate::explore::{Explorer, Space};

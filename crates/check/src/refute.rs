@@ -1,4 +1,4 @@
-//! How broken twins are looked for.
+//! How mutants are looked for.
 
 use conclave_algorithms::{Mutant, Trigger};
 
@@ -6,7 +6,7 @@ use crate::check::Options;
 use crate::model::Budgets;
 use conclave_algorithms::application::AskBudget;
 
-/// The searches that must refute a broken twin, the smallest first: with what it takes to see it, and as often as needed.
+/// The searches that must refute a mutant, the smallest first: with what it takes to see it, and as often as needed.
 #[must_use]
 pub fn attempts(mutant: &Mutant) -> Vec<Options> {
     let order = mutant.breaks.starts_with("ME4") || mutant.breaks.starts_with("ME5");

@@ -13,7 +13,7 @@ pub struct Report {
     pub algorithm: String,
     /// How many processes took part.
     pub nodes: usize,
-    /// The broken twin that was searched instead.
+    /// The mutant that was searched instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
     /// How often each process asked: a number, or `forever`.
@@ -104,7 +104,7 @@ pub struct Counterexample {
     pub detail: String,
     /// Steps to the breaking, or to where the circle begins.
     pub steps: usize,
-    /// Steps of the circle that goes on for ever.
+    /// Steps of the circle that goes on forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub circle: Option<usize>,
     /// The step after which it could no longer be avoided.

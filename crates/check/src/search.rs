@@ -29,7 +29,7 @@ pub struct Limits {
     pub time: Option<Duration>,
     /// At most this many states.
     pub states: Option<usize>,
-    /// At most this many messages on their way from one process to another: states with more are not followed.
+    /// At most this many messages in flight from one process to another: states with more are not followed.
     pub in_flight: Option<usize>,
 }
 
@@ -146,7 +146,7 @@ pub struct Search {
     pub depth: u32,
     pub violation: Option<Violation>,
     pub stopped: Option<Stopped>,
-    /// When it began, or the search that it begins anew.
+    /// When it began, or the search that it begins again.
     pub started: Instant,
     next: usize,
     /// Where the present level ends.
@@ -496,7 +496,7 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Whether more messages are on their way between two processes than should be followed.
+    /// Whether more messages are in flight between two processes than should be followed.
     fn is_crowded(&self, root: &[u32]) -> bool {
         self.in_flight.is_some_and(|most| self.space.is_crowded(root, most))
     }

@@ -164,7 +164,7 @@ struct Changed {
     broken: u32,
 }
 
-/// How what messages on their way tell of requests has changed.
+/// How what messages in flight tell of requests has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Retag {
     Nothing,
@@ -189,12 +189,12 @@ pub struct Worker<F: Family> {
     pub found: Found,
     /// The present state, the cells and world in it, and its channels.
     present: Vec<u32>,
-    left: Vec<u32>,
-    right: Vec<u32>,
+    cells: Vec<u32>,
+    channels: Vec<u32>,
     /// The state that is being put together, in the same way.
     next: Vec<u32>,
-    pub(crate) next_left: Vec<u32>,
-    pub(crate) next_right: Vec<u32>,
+    pub(crate) next_cells: Vec<u32>,
+    pub(crate) next_channels: Vec<u32>,
     pub(crate) letters: Vec<Letter>,
     node: Vec<u32>,
     actions: Vec<Action>,
@@ -259,11 +259,11 @@ impl<F: Family> Worker<F> {
             normaliser: Normaliser::default(),
             found: Found::default(),
             present: Vec::new(),
-            left: Vec::new(),
-            right: Vec::new(),
+            cells: Vec::new(),
+            channels: Vec::new(),
             next: Vec::new(),
-            next_left: Vec::new(),
-            next_right: Vec::new(),
+            next_cells: Vec::new(),
+            next_channels: Vec::new(),
             letters: Vec::new(),
             node: Vec::new(),
             actions: Vec::new(),
@@ -296,8 +296,8 @@ impl<F: Family> Worker<F> {
     pub fn start(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32], place: u8) -> u32 {
         self.visit(base, model, root);
         self.found.sent.clear();
-        self.next_left.clone_from(&self.left);
-        self.next_right.clone_from(&self.right);
+        self.next_cells.clone_from(&self.cells);
+        self.next_channels.clone_from(&self.channels);
         let (broken, _) = self.step(base, model, place, Trigger::START);
         self.arrive(base);
         broken
@@ -306,8 +306,8 @@ impl<F: Family> Worker<F> {
     /// The same state with its numbers moved down.
     pub fn normal(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32]) {
         self.visit(base, model, root);
-        self.next_left.clone_from(&self.left);
-        self.next_right.clone_from(&self.right);
+        self.next_cells.clone_from(&self.cells);
+        self.next_channels.clone_from(&self.channels);
         self.normalise(base, model);
         self.arrive(base);
     }
@@ -345,12 +345,12 @@ impl<F: Family> Worker<F> {
 
     /// What may still go wrong in the present state.
     pub fn budgets(&self, base: &Tables<F>, model: &Model<F>) -> Budgets {
-        base.worlds.get(self.left[model.n()]).budgets
+        base.worlds.get(self.cells[model.n()]).budgets
     }
 
     /// What the application of a process is doing in the present state, roughly.
     pub fn phase(&self, base: &Tables<F>, place: usize) -> u8 {
-        base.metas[self.left[place] as usize].phase
+        base.metas[self.cells[place] as usize].phase
     }
 
     /// Bytes of what is remembered.
@@ -381,13 +381,13 @@ impl<F: Family> Worker<F> {
         self.found.sent.clear();
         self.found.lost.clear();
         self.found.interrupted = None;
-        self.next_left.clone_from(&self.left);
-        self.next_right.clone_from(&self.right);
+        self.next_cells.clone_from(&self.cells);
+        self.next_channels.clone_from(&self.channels);
         let mut task = Task::Optional;
         let (mut broken, mut is_visible) = (0, true);
         match action {
             Action::Ask { place, nth } => {
-                let (is_fair, _) = base.metas[self.left[usize::from(place)] as usize].asks[usize::from(nth)];
+                let (is_fair, _) = base.metas[self.cells[usize::from(place)] as usize].asks[usize::from(nth)];
                 if is_fair {
                     task = Task::Application { place };
                 }
@@ -424,7 +424,7 @@ impl<F: Family> Worker<F> {
             Action::Duplicate(at) => {
                 let place = channel(n, usize::from(at.from), usize::from(at.to));
                 self.letters.clear();
-                self.letters.extend_from_slice(base.channels.get(self.right[place]));
+                self.letters.extend_from_slice(base.channels.get(self.channels[place]));
                 let nth = usize::from(at.nth);
                 // Of two copies, the first to have been sent announces a request.
                 let copy = self.letters[nth].with_tag(self.letters[nth].tag() & !ANNOUNCES);
@@ -432,7 +432,7 @@ impl<F: Family> Worker<F> {
                 if !model.fifo {
                     self.letters.sort_unstable();
                 }
-                self.next_right[place] = self.channel_id(base);
+                self.next_channels[place] = self.channel_id(base);
                 broken = self.change(base, model, Change::Duplicate).broken;
             }
             Action::Crash { place, loss } => broken = self.crash(base, model, place, loss),
@@ -459,17 +459,17 @@ impl<F: Family> Worker<F> {
     fn arrive(&mut self, base: &Tables<F>) {
         self.next.clone_from(&self.present);
         let n = self.next.len() - 1;
-        self.next[n] = self.next_left[n];
+        self.next[n] = self.next_cells[n];
         for place in 0..n {
             let incoming = place * (n - 1)..(place + 1) * (n - 1);
-            if self.next_left[place] == self.left[place]
-                && self.next_right[incoming.clone()] == self.right[incoming.clone()]
+            if self.next_cells[place] == self.cells[place]
+                && self.next_channels[incoming.clone()] == self.channels[incoming.clone()]
             {
                 continue;
             }
             self.node.clear();
-            self.node.push(self.next_left[place]);
-            self.node.extend_from_slice(&self.next_right[incoming]);
+            self.node.push(self.next_cells[place]);
+            self.node.extend_from_slice(&self.next_channels[incoming]);
             let hash = hash_words(&self.node);
             self.next[place] = match base.nodes.find(hash, &self.node) {
                 Some(id) => id,
@@ -503,7 +503,7 @@ impl<F: Family> Worker<F> {
     }
 
     fn timer_id(&mut self, base: &Tables<F>, place: u8, nth: u8) -> u32 {
-        let timer = &base.cells.get(self.left[usize::from(place)]).timers[usize::from(nth)].timer;
+        let timer = &base.cells.get(self.cells[usize::from(place)]).timers[usize::from(nth)].timer;
         let hash = Fixed.hash_one(timer);
         match base.timers.find(hash, timer) {
             Some(id) => id,
@@ -558,9 +558,9 @@ impl<F: Family> Worker<F> {
     fn take(&mut self, base: &Tables<F>, n: usize, at: Place) -> Letter {
         let place = channel(n, usize::from(at.from), usize::from(at.to));
         self.letters.clear();
-        self.letters.extend_from_slice(base.channels.get(self.right[place]));
+        self.letters.extend_from_slice(base.channels.get(self.channels[place]));
         let letter = self.letters.remove(usize::from(at.nth));
-        self.next_right[place] = if self.letters.is_empty() { 0 } else { self.channel_id(base) };
+        self.next_channels[place] = if self.letters.is_empty() { 0 } else { self.channel_id(base) };
         letter
     }
 
@@ -570,11 +570,11 @@ impl<F: Family> Worker<F> {
         let place = channel(model.n(), from, to);
         let mut letters = core::mem::take(&mut self.letters);
         letters.clear();
-        letters.extend_from_slice(self.letters(base, self.next_right[place]));
+        letters.extend_from_slice(self.letters(base, self.next_channels[place]));
         let nth = if model.fifo { letters.len() } else { letters.partition_point(|other| *other <= letter) };
         letters.insert(nth, letter);
         self.letters = letters;
-        self.next_right[place] = self.channel_id(base);
+        self.next_channels[place] = self.channel_id(base);
     }
 
     fn normalise(&mut self, base: &Tables<F>, model: &Model<F>) {

@@ -1,4 +1,4 @@
-//! Known broken variants that a checker must catch, or it is wrong. Those that are broken twins stand in `mutants.rs`.
+//! Known broken variants that a checker must catch, or it is wrong. Those that are mutants stand in `mutants.rs`.
 
 use conclave_check::{AskBudget, Budgets, Counterexample, Limits, Options, Stopped, check};
 use conclave_core::NodeId;
@@ -47,7 +47,7 @@ fn giving_up() -> Setup {
 
 /// Votes that are given back after a while can be split again, and again. It is not promised that they are not.
 #[test]
-fn giving_up_for_a_while_may_go_on_for_ever() {
+fn giving_up_for_a_while_may_go_on_forever() {
     let options = Options { ticks: Some(1), ..Options::default() };
     let found = check(&giving_up(), &options, &mut |_| {}).expect("it can be searched").counterexample;
     let found = found.expect("it is refuted");

@@ -67,9 +67,9 @@ fn two_processes_enter_twice_each() {
     }
 }
 
-/// Nobody starves, although everyone asks again for ever: all runs, not long ones.
+/// Nobody starves, although everyone asks again forever: all runs, not long ones.
 #[test]
-fn two_processes_enter_for_ever() {
+fn two_processes_enter_forever() {
     let counts = [
         ("central", 53),
         ("lamport", 1_377),
@@ -135,8 +135,8 @@ fn an_election_needs_no_registry() {
 /// Numbers, verdict and counterexample are the same for any number of threads.
 #[test]
 fn threads_change_nothing() {
-    let twin = Setup { mutant: Some("no-sanders".into()), ..Setup::numbered("maekawa", 4) };
-    for setup in [Setup::numbered("majority", 3), twin] {
+    let mutant = Setup { mutant: Some("no-sanders".into()), ..Setup::numbered("maekawa", 4) };
+    for setup in [Setup::numbered("majority", 3), mutant] {
         let [one, two, three] = [1, 2, 3].map(|threads| {
             let options = Options { threads, ..Options::default() };
             let report = check(&setup, &options, &mut |_| {}).expect("it can be searched");
@@ -151,15 +151,15 @@ fn threads_change_nothing() {
 /// With commuting steps left out there are fewer states, and the same verdicts.
 #[test]
 fn the_reduction_changes_no_verdict() {
-    let twin =
+    let mutant =
         |algorithm, n, mutant: &str| Setup { mutant: Some(mutant.into()), ..Setup::numbered(algorithm, n) };
     let setups = [
         Setup::numbered("ricart-agrawala", 3),
         Setup::numbered("majority", 3),
         Setup::numbered("raymond", 3),
-        twin("ricart-agrawala", 2, "no-tie-break"),
-        twin("maekawa", 4, "no-sanders"),
-        twin("raymond", 3, "no-re-ask"),
+        mutant("ricart-agrawala", 2, "no-tie-break"),
+        mutant("maekawa", 4, "no-sanders"),
+        mutant("raymond", 3, "no-re-ask"),
     ];
     for setup in setups {
         let [reduced, full] = [true, false].map(|reduce| {
@@ -206,18 +206,18 @@ fn begins_anew(looks: &[(usize, Duration)]) -> bool {
     looks.windows(2).any(|pair| pair[1].0 < pair[0].0)
 }
 
-/// A reduced search that has learnt something too late begins anew, but its time does not.
+/// A reduced search that has learnt something too late begins again, but its time does not.
 #[test]
 fn time_goes_on_when_a_reduced_search_begins_anew() {
     let looks = looks("majority");
-    assert!(begins_anew(&looks), "it did not begin anew");
+    assert!(begins_anew(&looks), "it did not begin again");
     assert!(looks.is_sorted_by_key(|(_, elapsed)| *elapsed), "{looks:?}");
 }
 
 /// What a few runs tell beforehand spares a search most of that.
 #[test]
 fn a_reduced_search_knows_beforehand_who_sends_to_whom() {
-    assert!(!begins_anew(&looks("ricart-agrawala")), "it begins anew");
+    assert!(!begins_anew(&looks("ricart-agrawala")), "it begins again");
 }
 
 /// A search that may not use more memory says so, and is not complete.

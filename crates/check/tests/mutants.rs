@@ -1,4 +1,4 @@
-//! Every broken twin is refuted, and the simulator sees what the checker saw.
+//! Every mutant is refuted, and the simulator sees what the checker saw.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ fn search(setup: &Setup, options: &Options) -> Report {
     check(setup, options, &mut |_| {}).expect("it can be searched")
 }
 
-/// Refutes a twin within the memory that everyone has.
+/// Refutes a mutant within the memory that everyone has.
 fn refute(setup: &Setup, attempts: &[Options]) -> Option<Counterexample> {
     let limits = Limits { memory: 2 << 30, time: Some(Duration::from_secs(60)), ..Limits::default() };
     let options = |options: &Options| Options { limits, ..options.clone() };
@@ -27,7 +27,7 @@ fn replays(setup: &Setup, found: &Counterexample) -> Result<(), String> {
     }
 }
 
-/// Whether the property that was broken is the one that the twin declares, or says the same of an election's end.
+/// Whether the property that was broken is the one that the mutant declares, or says the same of an election's end.
 fn is_declared(mutant: &Mutant, property: &str) -> bool {
     mutant.breaks == property
         || (mutant.breaks.starts_with('E') && property.starts_with('E'))
@@ -36,7 +36,7 @@ fn is_declared(mutant: &Mutant, property: &str) -> bool {
 }
 
 #[test]
-fn every_twin_is_refuted_and_the_simulator_agrees() {
+fn every_mutant_is_refuted_and_the_simulator_agrees() {
     let mut failures = Vec::new();
     // Those of masters and workers need settings of their own to be found soon: see holds.rs.
     for about in mutex::all().into_iter().chain(election::all()) {

@@ -40,7 +40,7 @@ const WITH_CRASH: &[Large] = &[
     large("ring-ballot", 3, 12, "213,703"),
 ];
 
-/// How deep a search goes that has no end, or one too far even for a soak: a group that mends itself begins new epochs
+/// How deep a search goes that has no end, or one too far even for a soak: a group that recovers begins new epochs
 /// for as long as failure detectors are slow, and some elections number themselves.
 const ENDLESS: u32 = 8;
 
@@ -140,7 +140,7 @@ fn three_processes_enter_twice() {
 
 /// Here numbers that only grow are moved down.
 #[test]
-fn entering_for_ever() {
+fn entering_forever() {
     for about in mutex::all() {
         agree_that_all_holds(&Scenario::new(about.name, 2).entries(AskBudget::Forever));
         agree(&Scenario::new(about.name, 3).entries(AskBudget::Forever).down_to(ENDLESS));
@@ -275,7 +275,7 @@ fn a_failure_detector_errs() {
     }
 }
 
-/// Those that break an order of grants, or only run for ever, are caught by neither.
+/// Those that break an order of grants, or only run forever, are caught by neither.
 #[test]
 fn mutants() {
     let mut caught = 0;

@@ -1,5 +1,5 @@
 //! What has been verified, at which size: the table in `docs/verified.md` says no more and no less. `CONCLAVE_UPDATE=1` (or
-//! `cargo xtask fix`) writes it anew.
+//! `cargo xtask fix`) writes it again.
 //!
 //! Without optimisation only the rows with few states are held against the runs; an optimised build takes all of them but
 //! those that take minutes or gigabytes. These are left to `cargo xtask soak`, which sets `CONCLAVE_SOAK=1`.
@@ -12,8 +12,8 @@ use conclave_trace::Setup;
 
 /// No row has more states.
 const MOST_STATES: usize = 1_000_000;
-/// Nor more than this where two mend themselves: one of these searches has no end.
-const MOST_MENDING: usize = 200_000;
+/// Nor more than this where two recover: one of these searches has no end.
+const MOST_RECOVERING: usize = 200_000;
 /// Nor more than this in a soak.
 const MOST_SOAKED: usize = 20_000_000;
 /// And this for the one election of four that has more.
@@ -51,10 +51,10 @@ fn rows(about: &'static About) -> Vec<Row> {
     match about.family.name {
         "mutex" => {
             let endless = Row { order: true, ..row(2, AskBudget::Forever) };
-            let mending = Row { crashes: 1, most: MOST_MENDING, ..row(2, once) };
-            let mending_three = Row { nodes: 3, most: MOST_SOAKED, ..mending };
-            let inside = Row { inside: true, ..mending };
-            vec![row(3, once), row(2, AskBudget::Times(2)), endless, mending, inside, mending_three]
+            let recovering = Row { crashes: 1, most: MOST_RECOVERING, ..row(2, once) };
+            let recovering_three = Row { nodes: 3, most: MOST_SOAKED, ..recovering };
+            let inside = Row { inside: true, ..recovering };
+            vec![row(3, once), row(2, AskBudget::Times(2)), endless, recovering, inside, recovering_three]
         }
         "election" => {
             let many = ["bully", "ring-k-leaders"].contains(&about.name);
@@ -138,7 +138,7 @@ fn all_rows() -> impl Iterator<Item = Row> {
     registry::all().into_iter().flat_map(rows)
 }
 
-/// The page anew; of what is not searched now, what the last page said.
+/// The page again; of what is not searched now, what the last page said.
 fn page(last: &str) -> String {
     let mut page = HEAD.to_owned();
     for row in all_rows() {
@@ -162,9 +162,9 @@ for the crash where there is one. *1 crash* may fall [inside a step](checking.md
 *1 crash between steps* may not (`--atomic-steps`). *Entries* is how often each process asks (in elections: may call one); `forever` covers
 any number, `first` is one call before it hears of a leader, so that all calls belong to one election, whoever makes them.
 *Holds*: nothing that is promised is broken, [deadlock and starvation](checking.md#runs-without-end) included.
-Where a group [mends itself](recovery.md) after the crash, time is [counted](checking.md#what-can-happen).
+Where a group [recovers](recovery.md) after the crash, time is [counted](checking.md#what-can-happen).
 
-A search is given up at 1,000,000 states. Of two processes that mend themselves 200,000 are enough: `token-ring`
+A search is given up at 1,000,000 states. Of two processes that recover 200,000 are enough: `token-ring`
 counts how often its token has moved, and has no end (with `--set idle=park`, where the token rests, it has one, at 4,407
 states). Of three, and of elections of four with many states, it is 20,000,000, and once 50,000,000: those rows are searched by
 `cargo xtask soak` and take minutes and gigabytes each.
@@ -197,15 +197,15 @@ fn the_table_says_what_the_searches_find() {
     }
     let written = std::fs::read_to_string(path).expect("docs/verified.md is there");
     let (head, lines) = written.split_at(written.rfind("|---|\n").map_or(0, |at| at + "|---|\n".len()));
-    assert_eq!(head, HEAD, "the page does not begin as it should; `cargo xtask fix` writes it anew");
+    assert_eq!(head, HEAD, "the page does not begin as it should; `cargo xtask fix` writes it again");
     let lines: Vec<_> = lines.lines().collect();
-    assert_eq!(lines.len(), all_rows().count(), "a row per search; `cargo xtask fix` writes them anew");
+    assert_eq!(lines.len(), all_rows().count(), "a row per search; `cargo xtask fix` writes them again");
     for (row, line) in all_rows().zip(lines) {
         assert!(line.starts_with(&row.name()), "{} is missing at: {line}", row.name());
         let is_small = recorded_states(line).is_some_and(|states| states <= FEW_STATES);
         let is_searched = if row.is_long() { is_soaking() } else { is_small || !cfg!(debug_assertions) };
         if is_searched {
-            assert_eq!(line, row.line(), "the search finds otherwise; `cargo xtask fix` writes it anew");
+            assert_eq!(line, row.line(), "the search finds otherwise; `cargo xtask fix` writes it again");
         }
     }
 }

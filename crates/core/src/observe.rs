@@ -52,7 +52,7 @@ pub struct Chain {
     pub hops: u32,
 }
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transit {
     /// Who sent it.
@@ -77,7 +77,7 @@ pub enum Disturbance {
     /// Messages between some processes are lost or held, as the text says: `"1,2/3"`.
     Cut(alloc::string::String),
     /// A cut is over.
-    Mend(alloc::string::String),
+    Heal(alloc::string::String),
     /// The clock of a process was set, and deviates so from now on.
     Clock(Process, Deviation),
 }

@@ -97,7 +97,7 @@ pub enum Input<P: Protocol> {
         /// What it says.
         message: P::Message,
     },
-    /// A timer that was armed ran out; it is no longer armed.
+    /// A timer that was armed expired; it is no longer armed.
     Expire(P::Timer),
     /// The local application asks for something.
     Request(P::Request),
@@ -108,7 +108,7 @@ pub enum Input<P: Protocol> {
         /// Which of its lives.
         life: Incarnation,
     },
-    /// The failure detector believes that a peer is alive: it was suspected wrongly, or started anew.
+    /// The failure detector believes that a peer is alive: it was suspected wrongly, or started again.
     PeerUp {
         /// The peer.
         peer: NodeId,

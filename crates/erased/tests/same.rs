@@ -20,7 +20,7 @@ fn seen<T: Debug + Hash>(value: &T) -> String {
     format!("{value:?} {:016x}", hasher.finish())
 }
 
-/// A run in which everyone asks, messages arrive in the order of sending, and timers run out when nothing else moves.
+/// A run in which everyone asks, messages arrive in the order of sending, and timers expire when nothing else moves.
 struct Run<P: Protocol> {
     states: Vec<P>,
     members: Members,

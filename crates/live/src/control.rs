@@ -144,7 +144,7 @@ impl Control {
     /// If the process is gone, or says what means nothing.
     pub fn answer(&mut self, within: Option<Duration>) -> Result<Option<Answer>, ControlError> {
         let stream = self.lines.get_ref();
-        // A span of zero would mean for ever.
+        // A span of zero would mean forever.
         let within = within.map(|span| span.max(Duration::from_millis(1)));
         stream.set_read_timeout(within).map_err(|error| self.failed(error))?;
         let mut line = String::new();

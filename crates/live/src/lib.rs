@@ -10,7 +10,7 @@
 //! ```
 //!
 //! - [`process::run`] is one such process: any algorithm of the registry, over the network, for clients on the same machine.
-//!   A lock is made when it is first asked for, and mends itself after failures; see `docs/live.md` for what that promises.
+//!   A lock is made when it is first asked for, and recovers after failures; see `docs/live.md` for what that promises.
 //! - [`desk`] lets many clients share the one request that an algorithm allows a process.
 //! - [`control`] is what is said on the control socket, and the client side of it.
 //! - [`cluster`] is several processes on one machine, and [`supervisor`] their parent.

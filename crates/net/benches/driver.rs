@@ -2,7 +2,7 @@
 //!
 //! Both bars compare with something measured in the same run, with the same frames and the same runtime:
 //! - an uncontended entry of Ricart-Agrawala among three processes takes at most 3 round trips of two bare tasks;
-//! - the driver carries at least a third of the messages of a bare echo that keeps as many on their way.
+//! - the driver carries at least a third of the messages of a bare echo that keeps as many in flight.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Runtime};
 
 const ENTRIES: usize = 20_000;
 const MESSAGES: u64 = 400_000;
-/// Messages on their way at once.
+/// Messages in flight at once.
 const WINDOW: u64 = 1_024;
 /// As much as the driver gathers for a write.
 const BATCH: usize = 64 << 10;

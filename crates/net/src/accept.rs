@@ -279,7 +279,7 @@ fn batch<P: Protocol>(
     let mut batch = Batch { letters: Vec::new(), beat: false, bye: false };
     while let Some(bytes) = connection.next()? {
         match decode(&bytes)? {
-            // It was on its way twice: sent again before our acknowledgement arrived.
+            // It was in flight twice: sent again before our acknowledgement arrived.
             Frame::Data { seq, .. } if seq <= received => {
                 peer.counts.duplicates.fetch_add(1, Ordering::Relaxed);
             }

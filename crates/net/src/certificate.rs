@@ -34,7 +34,7 @@ pub enum CertificateError {
 /// Makes an authority for a cluster and a certificate for each of its nodes, as PEM files in a directory.
 ///
 /// `authority.pem` goes to every node, `node-3.pem` and `node-3.key` only to node 3. The authority's own key is not
-/// kept: who holds it could speak for every node. To add a node, make them all anew.
+/// kept: who holds it could speak for every node. To add a node, make them all again.
 ///
 /// # Errors
 /// If a file exists already or cannot be written.

@@ -85,7 +85,7 @@ impl Detector {
         Self { config, gaps, sum: 0.0, sum_of_squares: 0.0, last_beat: None, last_sign }
     }
 
-    /// Begins anew, for another life of the peer or another connection: the pause between says nothing about beats.
+    /// Begins again, for another life of the peer or another connection: the pause between says nothing about beats.
     pub fn restart(&mut self, now: Duration) {
         self.last_beat = None;
         self.last_sign = now;

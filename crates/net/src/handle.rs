@@ -292,7 +292,7 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 }
 
 impl<P: Protocol> Node<P> {
-    /// Hands a request to the state machine; waits while too much is on its way to peers that are alive.
+    /// Hands a request to the state machine; waits while too much is in flight to peers that are alive.
     ///
     /// # Errors
     /// If the node has stopped.

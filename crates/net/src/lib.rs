@@ -17,7 +17,7 @@
 //! - **Order of effects**: what must be durable is on disk, and what is recorded has reached the operating system,
 //!   before anything that rests on it leaves.
 //! - **Memory is bounded** by [`Limits`]: a peer that does not read makes the application wait until it is suspected;
-//!   when too much is on its way to it, that is dropped, and both sides hear of it as the end and the beginning of trust.
+//!   when too much is in flight to it, that is dropped, and both sides hear of it as the end and the beginning of trust.
 //! - **Failures** are suspected by a phi-accrual [`detector`]; a node that shuts down says so.
 //! - **Strangers** are refused with a reason. Beyond this machine a node wants certificates ([`certificate`]) or the word
 //!   `insecure`.

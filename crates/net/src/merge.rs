@@ -5,7 +5,7 @@
 //!
 //! - *Crashes.* A life that is followed by another one ended; so did a last life that somebody suspects to the end.
 //!   The crash stands right after the last record of the life, and before the suspicion that rests on it.
-//! - *Losses.* A message that never arrived is left as it is, on its way, unless a later one of the same channel arrived:
+//! - *Losses.* A message that never arrived is left as it is, in flight, unless a later one of the same channel arrived:
 //!   then it was lost, and that stands before the later arrival.
 //! - *The end.* The records of a group that still runs are read one after the other, so a later one may tell of what an
 //!   earlier one did not hold yet. Each ends before the first step that rests on something that was not read. A last

@@ -382,7 +382,7 @@ impl<P: Protocol> Core<P> {
             }
             // The way to them broke: that is an input, whose effects have to leave too.
             for peer in overflowed {
-                self.hub.complaints.about(&peer, &"too much waits for it: what was on its way is dropped");
+                self.hub.complaints.about(&peer, &"too much waits for it: what was in flight is dropped");
                 self.suspect(peer)?;
             }
         }
@@ -407,7 +407,7 @@ impl<P: Protocol> Core<P> {
         result.map_err(NodeError::Save)
     }
 
-    /// Puts staged messages on their way; returns to whom there were too many.
+    /// Puts staged messages in flight; returns to whom there were too many.
     fn post(&mut self) -> Vec<NodeId> {
         let staged = self.beliefs.iter_mut().filter(|(_, belief)| !belief.staged.is_empty());
         staged

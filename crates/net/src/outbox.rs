@@ -1,4 +1,4 @@
-//! What is on its way to one peer: queued, or written and not acknowledged.
+//! What is in flight to one peer: queued, or written and not acknowledged.
 //!
 //! ```text
 //!        base              base + written                  the end
@@ -25,7 +25,7 @@ use crate::config::Limits;
 use crate::frame::{Frame, Stamp, encode};
 use crate::hello::Refusal;
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Clone, Debug)]
 pub struct Letter {
     /// When it was sent in logical time.
@@ -78,7 +78,7 @@ pub enum Pushed {
     Queued,
     /// They were written for a channel that is gone.
     TooLate,
-    /// There were too many: everything on its way to the peer is dropped.
+    /// There were too many: everything in flight to the peer is dropped.
     Overflowed,
 }
 
@@ -96,7 +96,7 @@ pub struct OutboxStatus {
 }
 
 impl Outbox {
-    /// Nothing is on its way, and the peer has not been met.
+    /// Nothing is in flight, and the peer has not been met.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         let state = State {
@@ -128,7 +128,7 @@ impl Outbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts letters of a generation on their way, and leaves `letters` empty.
+    /// Puts letters of a generation in flight, and leaves `letters` empty.
     pub fn push(&self, generation: u64, letters: &mut Vec<Letter>) -> Pushed {
         let mut state = self.state();
         if generation != state.generation {
@@ -210,14 +210,14 @@ impl Outbox {
             return Err(Refusal::Missing);
         }
         if state.gap {
-            // Nothing is on its way: the channel goes on where the peer is.
+            // Nothing is in flight: the channel goes on where the peer is.
             state.base = received.checked_add(1).ok_or(Refusal::FalseAck)?;
             state.gap = false;
         }
         state.acknowledge(received)?;
         state.written = 0;
         state.reset = false;
-        // The wait begins anew with the connection.
+        // The wait begins again with the connection.
         state.waiting_since = (!state.letters.is_empty()).then(Instant::now);
         Ok(state.generation)
     }

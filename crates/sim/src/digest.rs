@@ -119,7 +119,7 @@ impl<P: Protocol> Observer<P> for Digest {
             Disturbance::Pause(process) | Disturbance::Resume(process) | Disturbance::Join(process) => {
                 self.add(u64::from(process.place));
             }
-            Disturbance::Cut(cut) | Disturbance::Mend(cut) => cut.hash(self),
+            Disturbance::Cut(cut) | Disturbance::Heal(cut) => cut.hash(self),
             Disturbance::Clock(process, deviation) => {
                 self.add(u64::from(process.place));
                 (deviation.offset, deviation.drift).hash(self);

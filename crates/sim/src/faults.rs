@@ -117,7 +117,7 @@ pub struct Change {
     pub at: u64,
 }
 
-/// A process crashes and, perhaps, starts anew.
+/// A process crashes and, perhaps, starts again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crash {
     /// Who.

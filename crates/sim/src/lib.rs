@@ -21,9 +21,9 @@ mod report;
 pub mod rng;
 mod run;
 mod script;
+pub mod scripted;
 mod shrink;
 pub mod span;
-pub mod stage;
 pub mod timed;
 pub mod world;
 

@@ -81,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// The same with the failures that it takes to see a broken twin, unless there are some already. The seed says who
+    /// The same with the failures that it takes to see a mutant, unless there are some already. The seed says who
     /// fails and when.
     #[must_use]
     pub fn provoking(mut self, trigger: Trigger) -> Self {
@@ -90,7 +90,7 @@ impl Plan {
         }
         let mut rng = Rng::new(self.seed, stream::PROVOCATION);
         match trigger {
-            // No failure helps to see what takes for ever.
+            // No failure helps to see what takes forever.
             Trigger::Schedule | Trigger::Forever => {}
             Trigger::Crash => {
                 // As many as a majority survives, each of another process.

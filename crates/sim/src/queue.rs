@@ -158,7 +158,7 @@ impl Queue {
             Some(due) if *due < other => self.today.pop(),
             Some(_) => self.others.pop().map(|Reverse(due)| due),
             None => {
-                // Nothing on the calendar: it begins anew at the day of this entry.
+                // Nothing on the calendar: it begins again at the day of this entry.
                 self.day = other.time() >> self.length;
                 self.others.pop().map(|Reverse(due)| due)
             }

@@ -13,7 +13,7 @@ use conclave_trace::{Carried, Header, Record, Trace, What};
 #[derive(Clone, Debug)]
 pub struct Recorder<P: Protocol> {
     entries: Vec<Entry<P>>,
-    /// By slot of a message on its way: the entry of its send.
+    /// By slot of a message in flight: the entry of its send.
     sends: Vec<u32>,
     /// The entry of the input that is being handled.
     input: u32,
@@ -59,7 +59,7 @@ enum Raw<P: Protocol> {
     Pause,
     Resume,
     Cut(String),
-    Mend(String),
+    Heal(String),
     Clock(Deviation),
 }
 
@@ -181,7 +181,7 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
             Disturbance::Resume(process) => (process.index(), Raw::Resume),
             Disturbance::Join(process) => (process.index(), Raw::Join),
             Disturbance::Cut(cut) => (NONE as usize, Raw::Cut(cut.clone())),
-            Disturbance::Mend(cut) => (NONE as usize, Raw::Mend(cut.clone())),
+            Disturbance::Heal(cut) => (NONE as usize, Raw::Heal(cut.clone())),
             Disturbance::Clock(process, deviation) => (process.index(), Raw::Clock(*deviation)),
         };
         self.add(at, process, NONE, what);
@@ -284,7 +284,7 @@ impl<P: Protocol> Export<'_, P> {
             Raw::Pause => What::Pause,
             Raw::Resume => What::Resume,
             Raw::Cut(cut) => What::Partition { cut: cut.clone() },
-            Raw::Mend(cut) => What::Heal { cut: cut.clone() },
+            Raw::Heal(cut) => What::Heal { cut: cut.clone() },
             Raw::Clock(deviation) => What::Clock { deviation: deviation.to_string() },
         }
     }

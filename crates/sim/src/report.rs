@@ -16,7 +16,7 @@ use crate::timed::Rest;
 pub struct Report {
     /// The name of the algorithm.
     pub algorithm: String,
-    /// The broken twin that ran instead.
+    /// The mutant that ran instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
     /// The settings that were given.

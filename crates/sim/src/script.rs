@@ -10,7 +10,7 @@ use conclave_trace::{Command, Header, Record, Script, Trace, What, inside_step, 
 
 use crate::recorder::{Recorder, Words};
 use crate::run::{Outline, prepare, prepare_algorithm};
-use crate::stage::Stage;
+use crate::scripted::ScriptedRun;
 
 /// A script that was played.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub fn play(script: &Script) -> Result<Played, PlayError> {
     let Some(setup) = script.setup() else { return Err(PlayError::NoRun) };
     let prepared = prepare(setup, &script.newcomers())?;
     let header = Outline::from(&prepared).header(setup);
-    perform(script, &prepared, header)
+    play_blocks(script, &prepared, header)
 }
 
 /// Plays a script of an algorithm that no registry has to know.
@@ -79,14 +79,14 @@ pub fn play_algorithm<R: Registered>(script: &Script) -> Result<Played, PlayErro
     let Some(setup) = script.setup() else { return Err(PlayError::NoRun) };
     let prepared = prepare_algorithm::<R>(setup, &script.newcomers())?;
     let header = Outline::from(&prepared).header(setup);
-    perform(script, &prepared, header)
+    play_blocks(script, &prepared, header)
 }
 
 /// A stage, and perhaps a scribe who keeps what happens there, in both forms. Shortening needs none, on the same stage.
-pub(crate) type Attended = Stage<Option<(Recorder<Erased>, Narrator)>>;
+pub(crate) type RecordedRun = ScriptedRun<Option<(Recorder<Erased>, Narrator)>>;
 
-fn perform(script: &Script, prepared: &Prepared, header: Header) -> Result<Played, PlayError> {
-    let mut stage = Attended::new(prepared, Some((Recorder::new(), Narrator::new())));
+fn play_blocks(script: &Script, prepared: &Prepared, header: Header) -> Result<Played, PlayError> {
+    let mut stage = RecordedRun::new(prepared, Some((Recorder::new(), Narrator::new())));
     let mut script = script.clone();
     let mut difference = None;
     let mut told = false;

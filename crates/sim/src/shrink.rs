@@ -13,7 +13,7 @@ use conclave_trace::{Block, Carry, Command, Script, Setup, commands_of, newcomer
 use crate::faults::Faults;
 use crate::plan::Plan;
 use crate::run::{Outcome, prepare, prepare_algorithm, simulate, simulate_setup};
-use crate::script::{Attended, PlayError, Played, play, play_algorithm};
+use crate::script::{PlayError, Played, RecordedRun, play, play_algorithm};
 
 /// Seeds tried for each smaller size.
 const SEEDS: u64 = 300;
@@ -22,7 +22,7 @@ const EFFORT: usize = 4_000_000;
 
 /// Finds a short script that breaks the same property as a failed run.
 ///
-/// Nothing comes back if the failure cannot be told as a script: a run that moves for ever without anyone getting
+/// Nothing comes back if the failure cannot be told as a script: a run that moves forever without anyone getting
 /// anything.
 ///
 /// A synchronous algorithm relies on timers that run out after the answers have arrived. A script knows no time, so
@@ -30,8 +30,13 @@ const EFFORT: usize = 4_000_000;
 #[must_use]
 pub fn shrink(setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
     let about = registry::find(&setup.algorithm)?;
-    Driven { about, simulate: simulate_setup, prepare: |setup, newcomers| prepare(setup, newcomers).ok(), play }
-        .shrink(setup, plan, property)
+    Driven {
+        about,
+        simulate: simulate_setup,
+        prepare: |setup, newcomers| prepare(setup, newcomers).ok(),
+        play,
+    }
+    .shrink(setup, plan, property)
 }
 
 /// The same for an algorithm that no registry has to know.
@@ -141,7 +146,7 @@ impl Shrinker<'_> {
 
     /// The commands up to the breaking of the property, without those that were not possible.
     fn breaks(&mut self, commands: &[Command], prepared: &Prepared) -> Option<Vec<Command>> {
-        let mut stage = Attended::new(prepared, None);
+        let mut stage = RecordedRun::new(prepared, None);
         let mut done = Vec::new();
         for command in commands {
             self.effort = self.effort.saturating_sub(1);
@@ -152,10 +157,10 @@ impl Shrinker<'_> {
                 return (violation.property == self.property).then_some(done);
             }
         }
-        // A dead end shows only when all that was on its way has arrived.
+        // A dead end shows only when all that was in flight has arrived.
         let before = stage.world().steps();
         if stage.apply(&Command::Settle).is_err() {
-            // What never settles is not tried for ever.
+            // What never settles is not tried forever.
             self.effort = self.effort.saturating_sub((stage.world().steps() - before) as usize);
             return None;
         }
@@ -164,7 +169,7 @@ impl Shrinker<'_> {
     }
 
     /// Whether a command fits the faults of the run: a loss that came with a crash is none without it.
-    fn is_possible(&self, command: &Command, stage: &Attended) -> bool {
+    fn is_possible(&self, command: &Command, stage: &RecordedRun) -> bool {
         let Command::Carry { what: Carry::Drop, from, to, .. } = command else { return true };
         let world = stage.world();
         let is_up = |id| world.find(id).is_some_and(|process| world.is_up(process.index()));
@@ -173,7 +178,7 @@ impl Shrinker<'_> {
 
     /// Messages named in the plainest way; a dead end settled at the end.
     fn plain(&self, commands: &[Command], prepared: &Prepared) -> Vec<Command> {
-        let mut stage = Attended::new(prepared, None);
+        let mut stage = RecordedRun::new(prepared, None);
         let mut plain = vec![Command::Run(self.setup.clone())];
         for command in commands {
             let command = match command {

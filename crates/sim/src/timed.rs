@@ -46,7 +46,7 @@ pub struct Scene<P: Protocol> {
     pub newcomers: Vec<NodeId>,
     /// The settings of the algorithm.
     pub config: P::Config,
-    /// Whether messages travel for ever although nobody wants anything: then the run is over with its last entry.
+    /// Whether messages travel forever although nobody wants anything: then the run is over with its last entry.
     pub restless: bool,
     /// Whether a message carries a token, for runs that lose one.
     pub carries_token: fn(&P::Message) -> bool,
@@ -91,7 +91,7 @@ pub enum Rest {
 
 /// Something in the queue that is not a message.
 #[derive(Clone, Debug)]
-enum Happening<P: Protocol> {
+enum Scheduled<P: Protocol> {
     Ask {
         process: usize,
         life: Incarnation,
@@ -118,7 +118,7 @@ enum Happening<P: Protocol> {
     },
     Resume(usize),
     Cut(usize),
-    Mend(usize),
+    Heal(usize),
     LoseToken,
     SetClock {
         process: usize,
@@ -138,10 +138,10 @@ enum Happening<P: Protocol> {
         life: Incarnation,
     },
     /// It is time for a wrong suspicion.
-    Err,
+    WrongSuspicion,
 }
 
-impl<P: Protocol> Happening<P> {
+impl<P: Protocol> Scheduled<P> {
     /// Whether it is what a failure detector says.
     fn is_report(&self) -> bool {
         matches!(self, Self::Down { .. } | Self::Up { .. })
@@ -156,12 +156,16 @@ impl<P: Protocol> Happening<P> {
             | Self::Pause { .. }
             | Self::Resume(_)
             | Self::Cut(_)
-            | Self::Mend(_)
+            | Self::Heal(_)
             | Self::LoseToken
             | Self::SetClock { .. }
             | Self::Join(_)
             | Self::Leave(_) => true,
-            Self::Ask { .. } | Self::Expire { .. } | Self::Down { .. } | Self::Up { .. } | Self::Err => false,
+            Self::Ask { .. }
+            | Self::Expire { .. }
+            | Self::Down { .. }
+            | Self::Up { .. }
+            | Self::WrongSuspicion => false,
         }
     }
 }
@@ -169,16 +173,16 @@ impl<P: Protocol> Happening<P> {
 /// A run under way.
 pub struct Run<P: Protocol, W> {
     world: World<P>,
-    clockwork: Clockwork<P, W>,
+    host: TimedHost<P, W>,
     limits: Limits,
     restless: bool,
 }
 
 /// Everything about a run but the world: queue, network, faults, applications.
-struct Clockwork<P: Protocol, W> {
+struct TimedHost<P: Protocol, W> {
     now: u64,
     queue: Queue,
-    happenings: Vec<Option<Happening<P>>>,
+    scheduled: Vec<Option<Scheduled<P>>>,
     free: Vec<u32>,
     /// How many requests of applications are in the queue.
     asks: usize,
@@ -247,10 +251,10 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         let Scene { members, newcomers, config, restless, carries_token, .. } = scene;
         let Scene { timing, network, faults, clocks, limits, seed, .. } = scene;
         let n = members.len() + newcomers.len();
-        let clockwork = Clockwork {
+        let host = TimedHost {
             now: 0,
             queue: Queue::new(4 * network.delay.max().unwrap_or(8 * network.delay.mean())),
-            happenings: Vec::new(),
+            scheduled: Vec::new(),
             free: Vec::new(),
             asks: 0,
             planned: 0,
@@ -278,7 +282,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             last_news: None,
         };
         let world = World::new(members, &newcomers, config, timing);
-        let mut run = Self { world, clockwork, limits, restless };
+        let mut run = Self { world, host, limits, restless };
         run.plan_faults(&clocks);
         run
     }
@@ -302,33 +306,33 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         loop {
             let rest = self.run(watch, &stop);
             let over = matches!(rest, Rest::Stopped | Rest::OutOfEvents);
-            if over || !self.clockwork.faulty {
+            if over || !self.host.faulty {
                 return rest;
             }
-            self.calm(watch);
+            self.end_faults(watch);
         }
     }
 
     fn start<O: Observer<P>>(&mut self, watch: &mut O) {
         // Faults at time 0 come first: who is down from the beginning is never started. What is said about them can wait
         // until all are up.
-        while let Some(due) = self.clockwork.queue.pop() {
+        while let Some(due) = self.host.queue.pop() {
             if due.time() > 0 || !due.is_fault() {
-                self.clockwork.queue.put_back(due);
+                self.host.queue.put_back(due);
                 break;
             }
             self.happen(due, watch);
         }
         // Nobody crashes inside the very first step: no script could say so.
-        let ambushes = core::mem::take(&mut self.clockwork.ambushes);
+        let ambushes = core::mem::take(&mut self.host.ambushes);
         for process in 0..self.world.members().len() {
             if self.world.is_up(process) {
-                self.world.input(process, Input::Start, &mut self.clockwork, watch);
+                self.world.input(process, Input::Start, &mut self.host, watch);
             }
         }
-        self.clockwork.ambushes = ambushes;
-        self.clockwork.workload.begin(&mut self.clockwork.agenda);
-        self.clockwork.carry_out(&mut self.world);
+        self.host.ambushes = ambushes;
+        self.host.workload.begin(&mut self.host.agenda);
+        self.host.carry_out(&mut self.world);
     }
 
     fn run<O: Observer<P>>(&mut self, watch: &mut O, stop: &impl Fn(&O) -> bool) -> Rest {
@@ -337,33 +341,34 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             if stop(watch) {
                 return Rest::Stopped;
             }
-            let clockwork = &mut self.clockwork;
-            if (self.world.travelling() == 0 || restless) && clockwork.asks == 0 {
-                clockwork.workload.quiet(&mut clockwork.agenda);
-                clockwork.carry_out(&mut self.world);
-                let still = if restless { clockwork.is_old_news(self.limits) } else { clockwork.armed == 0 };
-                let idle = clockwork.asks == 0 && still && clockwork.is_all_told();
-                if idle && clockwork.workload.is_done() {
+            let host = &mut self.host;
+            if (self.world.travelling() == 0 || restless) && host.asks == 0 {
+                host.workload.quiet(&mut host.agenda);
+                host.carry_out(&mut self.world);
+                let still =
+                    if restless { host.has_settled_since_last_fault(self.limits) } else { host.armed == 0 };
+                let idle = host.asks == 0 && still && host.no_faults_pending();
+                if idle && host.workload.is_done() {
                     return Rest::Done;
                 }
             }
-            let Some(due) = clockwork.queue.pop() else {
-                return if clockwork.workload.is_done() { Rest::Done } else { Rest::Stuck };
+            let Some(due) = host.queue.pop() else {
+                return if host.workload.is_done() { Rest::Done } else { Rest::Stuck };
             };
-            if due.time() - clockwork.last_progress > self.limits.patience {
-                if clockwork.workload.is_waiting() && clockwork.planned == 0 {
-                    clockwork.queue.put_back(due);
+            if due.time() - host.last_progress > self.limits.patience {
+                if host.workload.is_waiting() && host.planned == 0 {
+                    host.queue.put_back(due);
                     return Rest::OutOfPatience;
                 }
                 // Time in which nobody wanted anything, or in which faults are still to come, does not count against
                 // the processes.
-                clockwork.last_progress = due.time();
+                host.last_progress = due.time();
             }
             if self.world.steps() >= self.limits.events {
                 return Rest::OutOfEvents;
             }
-            clockwork.now = due.time();
-            clockwork.agenda.now = due.time();
+            host.now = due.time();
+            host.agenda.now = due.time();
             self.world.time = due.time();
             if due.is_message() {
                 self.arrive(due, watch);
@@ -376,82 +381,82 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     #[inline]
     fn arrive<O: Observer<P>>(&mut self, due: Due, watch: &mut O) {
         let slot = due.what();
-        if self.clockwork.faulty {
+        if self.host.faulty {
             let to = self.world.transit(slot).to.index();
-            let resume = self.clockwork.paused[to];
-            if resume > self.clockwork.now {
-                return self.clockwork.queue.put_back(due.postponed(resume));
+            let resume = self.host.paused[to];
+            if resume > self.host.now {
+                return self.host.queue.put_back(due.postponed(resume));
             }
         }
-        self.clockwork.is_answering = true;
-        self.world.deliver(slot, &mut self.clockwork, watch);
-        self.clockwork.is_answering = false;
+        self.host.is_answering = true;
+        self.world.deliver(slot, &mut self.host, watch);
+        self.host.is_answering = false;
         self.spring(watch);
-        self.clockwork.carry_out(&mut self.world);
+        self.host.carry_out(&mut self.world);
     }
 
     #[inline(never)]
     fn happen<O: Observer<P>>(&mut self, due: Due, watch: &mut O) {
         let slot = due.what() as usize;
-        let happening = self.clockwork.happenings[slot].take().expect("what is in the queue happens once");
-        if let Some(resume) = self.clockwork.blocked(&happening) {
-            self.clockwork.happenings[slot] = Some(happening);
-            return self.clockwork.queue.put_back(due.postponed(resume));
+        let next = self.host.scheduled[slot].take().expect("what is in the queue happens once");
+        if let Some(resume) = self.host.blocked(&next) {
+            self.host.scheduled[slot] = Some(next);
+            return self.host.queue.put_back(due.postponed(resume));
         }
-        self.clockwork.free.push(slot as u32);
-        if happening.is_planned() || happening.is_report() {
-            self.clockwork.last_news = Some(self.clockwork.now);
+        self.host.free.push(slot as u32);
+        if next.is_planned() || next.is_report() {
+            self.host.last_news = Some(self.host.now);
         }
-        self.clockwork.planned -= usize::from(happening.is_planned());
-        self.clockwork.reports -= usize::from(happening.is_report());
-        match happening {
-            Happening::Ask { process, life, request, ticket } => {
+        self.host.planned -= usize::from(next.is_planned());
+        self.host.reports -= usize::from(next.is_report());
+        match next {
+            Scheduled::Ask { process, life, request, ticket } => {
                 self.ask(process, life, &request, ticket, watch);
             }
-            Happening::Expire { process, token } => {
-                if let Some(Armed { timer, chain, .. }) = self.clockwork.expired(process, token) {
-                    self.world.expire(process, timer, chain, &mut self.clockwork, watch);
+            Scheduled::Expire { process, token } => {
+                if let Some(Armed { timer, chain, .. }) = self.host.expired(process, token) {
+                    self.world.expire(process, timer, chain, &mut self.host, watch);
                     self.spring(watch);
                 }
             }
-            Happening::Crash(process) => self.crash(process, watch),
-            Happening::Ambush { process, inside } => {
+            Scheduled::Crash(process) => self.crash(process, watch),
+            Scheduled::Ambush { process, inside } => {
                 let ambush = Ambush { process, inside, messages: 0, effects: 0, has_struck: false };
-                self.clockwork.ambushes.push(ambush);
+                self.host.ambushes.push(ambush);
             }
-            Happening::Restart { process, durable } => self.restart(process, durable, watch),
-            Happening::Pause { process, until } => {
-                self.clockwork.paused[process] = until;
+            Scheduled::Restart { process, durable } => self.restart(process, durable, watch),
+            Scheduled::Pause { process, until } => {
+                self.host.paused[process] = until;
                 let process = self.world.process(process);
                 watch.disturb(&self.world.moment(), &Disturbance::Pause(process));
             }
-            Happening::Resume(process) => {
+            Scheduled::Resume(process) => {
                 let process = self.world.process(process);
                 watch.disturb(&self.world.moment(), &Disturbance::Resume(process));
             }
-            Happening::Cut(index) => {
-                self.clockwork.cuts.push(index);
-                let cut = self.clockwork.faults.partitions[index].cut();
+            Scheduled::Cut(index) => {
+                self.host.cuts.push(index);
+                let cut = self.host.faults.partitions[index].cut();
                 watch.disturb(&self.world.moment(), &Disturbance::Cut(cut));
             }
-            Happening::Mend(index) => self.mend(index, watch),
-            Happening::LoseToken => self.lose_token(watch),
-            Happening::SetClock { process, deviation } => {
-                self.clockwork.clocks.set(process, self.clockwork.now, deviation);
+            Scheduled::Heal(index) => self.heal(index, watch),
+            Scheduled::LoseToken => self.lose_token(watch),
+            Scheduled::SetClock { process, deviation } => {
+                self.host.clocks.set(process, self.host.now, deviation);
                 let process = self.world.process(process);
                 watch.disturb(&self.world.moment(), &Disturbance::Clock(process, deviation));
             }
-            Happening::Join(process) => self.join(process, watch),
-            Happening::Leave(process) => {
-                let clockwork = &mut self.clockwork;
-                clockwork.last_progress = clockwork.now;
-                clockwork.workload.leave(self.world.process(process), &mut clockwork.agenda);
+            Scheduled::Join(process) => self.join(process, watch),
+            Scheduled::Leave(process) => {
+                let host = &mut self.host;
+                host.last_progress = host.now;
+                host.workload.leave(self.world.process(process), &mut host.agenda);
             }
-            Happening::Down { at, peer, life } => self.suspect(at, peer, life, watch),
-            Happening::Up { at, peer, life } => self.trust(at, peer, life, watch),
-            Happening::Err => self.err(),
+            Scheduled::Down { at, peer, life } => self.suspect(at, peer, life, watch),
+            Scheduled::Up { at, peer, life } => self.trust(at, peer, life, watch),
+            Scheduled::WrongSuspicion => self.suspect_wrongly(),
         }
-        self.clockwork.carry_out(&mut self.world);
+        self.host.carry_out(&mut self.world);
     }
 
     fn ask<O: Observer<P>>(
@@ -462,86 +467,86 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         ticket: u64,
         watch: &mut O,
     ) {
-        let clockwork = &mut self.clockwork;
-        clockwork.asks -= 1;
+        let host = &mut self.host;
+        host.asks -= 1;
         let who = self.world.process(process);
         let is_same = self.world.is_up(process) && self.world.life(process) == life;
-        if !is_same || !clockwork.workload.stands(who, request, ticket) {
+        if !is_same || !host.workload.stands(who, request, ticket) {
             return;
         }
-        clockwork.last_progress = clockwork.now;
-        self.world.input(process, Input::Request(request.clone()), clockwork, watch);
+        host.last_progress = host.now;
+        self.world.input(process, Input::Request(request.clone()), host, watch);
         self.spring(watch);
         if self.world.is_up(process) {
-            let clockwork = &mut self.clockwork;
-            clockwork.workload.handled(who, request, &mut clockwork.agenda);
+            let host = &mut self.host;
+            host.workload.handled(who, request, &mut host.agenda);
         }
     }
 
     fn join<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
-        self.world.join(process, &mut self.clockwork, watch);
+        self.world.join(process, &mut self.host, watch);
         self.spring(watch);
         if !self.world.is_up(process) {
             return;
         }
         let who = self.world.process(process);
-        let clockwork = &mut self.clockwork;
-        clockwork.last_progress = clockwork.now;
-        clockwork.workload.joined(who, &mut clockwork.agenda);
+        let host = &mut self.host;
+        host.last_progress = host.now;
+        host.workload.joined(who, &mut host.agenda);
         self.report_who_is_down(process);
     }
 
     /// The detector of a process that has come up reports who is down.
     fn report_who_is_down(&mut self, at: usize) {
-        let clockwork = &mut self.clockwork;
-        let Some(latency) = clockwork.faults.detector.latency() else { return };
+        let host = &mut self.host;
+        let Some(latency) = host.faults.detector.latency() else { return };
         for peer in 0..self.world.members().len() {
             if self.world.presence(peer) == Presence::Down {
-                let when = clockwork.now + latency.draw(&mut clockwork.rng);
+                let when = host.now + latency.draw(&mut host.rng);
                 let life = self.world.life(peer);
-                clockwork.schedule(when, Class::Later, Happening::Down { at, peer, life });
+                host.schedule(when, Class::Later, Scheduled::Down { at, peer, life });
             }
         }
     }
 
-    /// The token that was sent first of those on their way is lost, or else the next that is sent.
+    /// The token that was sent first of those in flight is lost, or else the next that is sent.
     fn lose_token<O: Observer<P>>(&mut self, watch: &mut O) {
-        match self.world.oldest(self.clockwork.carries_token) {
+        match self.world.oldest(self.host.carries_token) {
             Some(slot) => {
-                self.clockwork.queue.forget_message(slot);
+                self.host.queue.forget_message(slot);
                 self.world.lose(slot, watch);
             }
-            None => self.clockwork.losses_due += 1,
+            None => self.host.losses_due += 1,
         }
     }
 
     fn crash<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
         if self.world.is_up(process) {
             self.world.crash(process, watch);
-            self.mourn(process);
+            self.after_crash(process);
         }
     }
 
     /// After every step: whoever crashed inside it is down.
     #[inline(always)]
     fn spring<O: Observer<P>>(&mut self, watch: &mut O) {
-        if !self.clockwork.ambushes.is_empty() {
+        if !self.host.ambushes.is_empty() {
             self.spring_ambushes(watch);
         }
     }
 
     #[inline(never)]
     fn spring_ambushes<O: Observer<P>>(&mut self, watch: &mut O) {
-        let clockwork = &mut self.clockwork;
-        let struck = clockwork.ambushes.iter().position(|ambush| ambush.has_struck);
-        let struck = struck.map(|place| clockwork.ambushes.remove(place));
-        for ambush in &mut clockwork.ambushes {
+        let host = &mut self.host;
+        let struck = host.ambushes.iter().position(|ambush| ambush.has_struck);
+        let struck = struck.map(|place| host.ambushes.remove(place));
+        for ambush in &mut host.ambushes {
             (ambush.messages, ambush.effects) = (0, 0);
         }
         let Some(Ambush { process, inside, effects, .. }) = struck else { return };
-        clockwork.last_news = Some(clockwork.now);
+        host.last_news = Some(host.now);
         self.world.interrupt(process, effects, watch);
-        self.mourn(process);
+        self.after_crash(process);
         if inside == Inside::Chance {
             self.lose_unsent(process, watch);
         }
@@ -551,33 +556,33 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     /// suffix drawn by chance is lost.
     fn lose_unsent<O: Observer<P>>(&mut self, process: usize, watch: &mut O) {
         for channel in self.world.in_flight(process).chunk_by(|a, b| a.to == b.to) {
-            let kept = self.clockwork.rng.below(channel.len() as u64 + 1) as usize;
+            let kept = self.host.rng.below(channel.len() as u64 + 1) as usize;
             for Transit { slot, .. } in &channel[kept..] {
-                self.clockwork.queue.forget_message(*slot);
+                self.host.queue.forget_message(*slot);
                 self.world.lose(*slot, watch);
             }
         }
     }
 
     /// A process has crashed: its timers are gone, and the others will hear of it.
-    fn mourn(&mut self, process: usize) {
+    fn after_crash(&mut self, process: usize) {
         let life = self.world.life(process);
         let who = self.world.process(process);
-        let clockwork = &mut self.clockwork;
-        clockwork.forget(process);
-        clockwork.workload.crashed(who);
-        clockwork.last_progress = clockwork.now;
-        if let Some(latency) = clockwork.faults.detector.latency() {
+        let host = &mut self.host;
+        host.forget(process);
+        host.workload.crashed(who);
+        host.last_progress = host.now;
+        if let Some(latency) = host.faults.detector.latency() {
             for at in (0..self.world.members().len()).filter(|at| *at != process) {
-                let when = clockwork.now + latency.draw(&mut clockwork.rng);
-                clockwork.schedule(when, Class::Later, Happening::Down { at, peer: process, life });
+                let when = host.now + latency.draw(&mut host.rng);
+                host.schedule(when, Class::Later, Scheduled::Down { at, peer: process, life });
             }
         }
     }
 
     fn restart<O: Observer<P>>(&mut self, process: usize, durable: bool, watch: &mut O) {
         // Who was to crash before this moment and did not is not up to crash any more.
-        self.clockwork.ambushes.retain(|ambush| ambush.process != process);
+        self.host.ambushes.retain(|ambush| ambush.process != process);
         if self.world.presence(process) != Presence::Down {
             return;
         }
@@ -586,161 +591,156 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         for at in (0..self.world.members().len()).filter(|at| *at != process) {
             self.suspect(at, process, old, watch);
         }
-        self.world.restart(process, durable, &mut self.clockwork, watch);
+        self.world.restart(process, durable, &mut self.host, watch);
         let life = self.world.life(process);
         let who = self.world.process(process);
-        let clockwork = &mut self.clockwork;
-        clockwork.last_progress = clockwork.now;
-        clockwork.workload.restarted(who, &mut clockwork.agenda);
+        let host = &mut self.host;
+        host.last_progress = host.now;
+        host.workload.restarted(who, &mut host.agenda);
         self.report_who_is_down(process);
-        let clockwork = &mut self.clockwork;
+        let host = &mut self.host;
         for at in (0..self.world.members().len()).filter(|at| *at != process) {
-            let latency = clockwork.faults.detector.latency().unwrap_or(Span::Constant(0));
-            let when = clockwork.now + latency.draw(&mut clockwork.rng);
-            clockwork.schedule(when, Class::Later, Happening::Up { at, peer: process, life });
+            let latency = host.faults.detector.latency().unwrap_or(Span::Constant(0));
+            let when = host.now + latency.draw(&mut host.rng);
+            host.schedule(when, Class::Later, Scheduled::Up { at, peer: process, life });
         }
     }
 
-    fn mend<O: Observer<P>>(&mut self, index: usize, watch: &mut O) {
-        self.clockwork.cuts.retain(|cut| *cut != index);
-        self.clockwork.last_progress = self.clockwork.now;
-        let cut = self.clockwork.faults.partitions[index].cut();
-        watch.disturb(&self.world.moment(), &Disturbance::Mend(cut));
+    fn heal<O: Observer<P>>(&mut self, index: usize, watch: &mut O) {
+        self.host.cuts.retain(|cut| *cut != index);
+        self.host.last_progress = self.host.now;
+        let cut = self.host.faults.partitions[index].cut();
+        watch.disturb(&self.world.moment(), &Disturbance::Heal(cut));
     }
 
     fn suspect<O: Observer<P>>(&mut self, at: usize, peer: usize, life: Incarnation, watch: &mut O) {
         let is_down = match self.world.presence(peer) {
             Presence::Down => true,
-            // A detector that errs, as long as it may.
-            Presence::Up => self.clockwork.faulty,
+            // A detector that is wrong, as long as it may.
+            Presence::Up => self.host.faulty,
             // Of who has left, everyone knows where it is.
             Presence::Absent | Presence::Gone => false,
         };
         let stale = self.world.life(peer) != life || !is_down;
-        if !self.world.is_up(at) || stale || self.clockwork.suspected.insert((at, peer), life) == Some(life) {
+        if !self.world.is_up(at) || stale || self.host.suspected.insert((at, peer), life) == Some(life) {
             return;
         }
         let peer = self.world.process(peer).id;
-        self.world.input(at, Input::PeerDown { peer, life }, &mut self.clockwork, watch);
+        self.world.input(at, Input::PeerDown { peer, life }, &mut self.host, watch);
         self.spring(watch);
     }
 
     fn trust<O: Observer<P>>(&mut self, at: usize, peer: usize, life: Incarnation, watch: &mut O) {
         let stale = self.world.life(peer) != life || !self.world.is_up(peer);
-        if !self.world.is_up(at) || stale || self.clockwork.suspected.remove(&(at, peer)).is_none() {
+        if !self.world.is_up(at) || stale || self.host.suspected.remove(&(at, peer)).is_none() {
             return;
         }
         let peer = self.world.process(peer).id;
-        self.world.input(at, Input::PeerUp { peer, life }, &mut self.clockwork, watch);
+        self.world.input(at, Input::PeerUp { peer, life }, &mut self.host, watch);
         self.spring(watch);
     }
 
-    /// The detector errs: some process suspects some living peer for a while.
-    fn err(&mut self) {
-        let Detector::Wrong { every, lasting, .. } = self.clockwork.faults.detector else { return };
+    /// The detector is wrong: some process suspects some living peer for a while.
+    fn suspect_wrongly(&mut self) {
+        let Detector::Wrong { every, lasting, .. } = self.host.faults.detector else { return };
         let n = self.world.members().len() as u64;
-        if !self.clockwork.chance_rules() || n < 2 {
+        if !self.host.chance_rules() || n < 2 {
             return;
         }
-        let clockwork = &mut self.clockwork;
-        let at = clockwork.rng.below(n) as usize;
-        let peer = (at + 1 + clockwork.rng.below(n - 1) as usize) % n as usize;
+        let host = &mut self.host;
+        let at = host.rng.below(n) as usize;
+        let peer = (at + 1 + host.rng.below(n - 1) as usize) % n as usize;
         if self.world.is_up(peer) {
             let life = self.world.life(peer);
-            let until = clockwork.now + lasting.draw(&mut clockwork.rng).max(1);
-            clockwork.schedule(clockwork.now, Class::Later, Happening::Down { at, peer, life });
-            clockwork.schedule(until, Class::Later, Happening::Up { at, peer, life });
+            let until = host.now + lasting.draw(&mut host.rng).max(1);
+            host.schedule(host.now, Class::Later, Scheduled::Down { at, peer, life });
+            host.schedule(until, Class::Later, Scheduled::Up { at, peer, life });
         }
-        let next = clockwork.now + every.draw(&mut clockwork.rng).max(1);
-        clockwork.schedule(next, Class::Fault, Happening::Err);
+        let next = host.now + every.draw(&mut host.rng).max(1);
+        host.schedule(next, Class::Fault, Scheduled::WrongSuspicion);
     }
 
     /// The faults are over: all planned ones have happened, and chance has no say any more. Who is down stays down; who
     /// is up is trusted by all.
-    fn calm<O: Observer<P>>(&mut self, watch: &mut O) {
-        self.clockwork.faulty = false;
-        self.clockwork.ambushes.clear();
-        self.clockwork.last_progress = self.clockwork.now;
-        let suspected: Vec<_> = self.clockwork.suspected.keys().copied().collect();
+    fn end_faults<O: Observer<P>>(&mut self, watch: &mut O) {
+        self.host.faulty = false;
+        self.host.ambushes.clear();
+        self.host.last_progress = self.host.now;
+        let suspected: Vec<_> = self.host.suspected.keys().copied().collect();
         for (at, peer) in suspected {
-            self.clockwork.last_news = Some(self.clockwork.now);
+            self.host.last_news = Some(self.host.now);
             self.trust(at, peer, self.world.life(peer), watch);
         }
-        self.clockwork.carry_out(&mut self.world);
+        self.host.carry_out(&mut self.world);
     }
 
     fn plan_faults(&mut self, clocks: &[ClockSetting]) {
         let place =
             |process| self.world.members().position(process).expect("faults are held against the members");
         let mut plan = Vec::new();
-        for Crash { process, at, restart, amnesia, inside } in &self.clockwork.faults.crashes {
+        for Crash { process, at, restart, amnesia, inside } in &self.host.faults.crashes {
             let process = place(*process);
             plan.push(match *inside {
-                None => (*at, Happening::Crash(process)),
-                Some(inside) => (*at, Happening::Ambush { process, inside }),
+                None => (*at, Scheduled::Crash(process)),
+                Some(inside) => (*at, Scheduled::Ambush { process, inside }),
             });
-            plan.extend(restart.map(|when| (when, Happening::Restart { process, durable: !amnesia })));
+            plan.extend(restart.map(|when| (when, Scheduled::Restart { process, durable: !amnesia })));
         }
-        for pause in &self.clockwork.faults.pauses {
+        for pause in &self.host.faults.pauses {
             let process = place(pause.process);
-            plan.push((pause.from, Happening::Pause { process, until: pause.until }));
-            plan.push((pause.until, Happening::Resume(process)));
+            plan.push((pause.from, Scheduled::Pause { process, until: pause.until }));
+            plan.push((pause.until, Scheduled::Resume(process)));
         }
-        for (index, cut) in self.clockwork.faults.partitions.iter().enumerate() {
-            plan.push((cut.from, Happening::Cut(index)));
-            plan.push((cut.until, Happening::Mend(index)));
+        for (index, cut) in self.host.faults.partitions.iter().enumerate() {
+            plan.push((cut.from, Scheduled::Cut(index)));
+            plan.push((cut.until, Scheduled::Heal(index)));
         }
         plan.extend(clocks.iter().map(|setting| {
             let (process, deviation) = (place(setting.process), setting.deviation);
-            (setting.at, Happening::SetClock { process, deviation })
+            (setting.at, Scheduled::SetClock { process, deviation })
         }));
-        plan.extend(self.clockwork.faults.lost_tokens.iter().map(|time| (*time, Happening::LoseToken)));
+        plan.extend(self.host.faults.lost_tokens.iter().map(|time| (*time, Scheduled::LoseToken)));
         // Who comes and goes does so like any application asks: after the faults and messages of the moment.
-        let joins =
-            self.clockwork.faults.joins.iter().map(|join| (join.at, Happening::Join(place(join.process))));
-        let leaves = self
-            .clockwork
-            .faults
-            .leaves
-            .iter()
-            .map(|leave| (leave.at, Happening::Leave(place(leave.process))));
+        let joins = self.host.faults.joins.iter().map(|join| (join.at, Scheduled::Join(place(join.process))));
+        let leaves =
+            self.host.faults.leaves.iter().map(|leave| (leave.at, Scheduled::Leave(place(leave.process))));
         let changes: Vec<_> = joins.chain(leaves).collect();
-        self.clockwork.planned = plan.len() + changes.len();
-        for (time, happening) in plan {
-            self.clockwork.schedule(time, Class::Fault, happening);
+        self.host.planned = plan.len() + changes.len();
+        for (time, next) in plan {
+            self.host.schedule(time, Class::Fault, next);
         }
-        for (time, happening) in changes {
-            self.clockwork.schedule(time, Class::Later, happening);
+        for (time, next) in changes {
+            self.host.schedule(time, Class::Later, next);
         }
-        if let Detector::Wrong { every, .. } = self.clockwork.faults.detector {
-            let first = every.draw(&mut self.clockwork.rng);
-            self.clockwork.schedule(first, Class::Fault, Happening::Err);
+        if let Detector::Wrong { every, .. } = self.host.faults.detector {
+            let first = every.draw(&mut self.host.rng);
+            self.host.schedule(first, Class::Fault, Scheduled::WrongSuspicion);
         }
     }
 }
 
-impl<P: Protocol, W> Clockwork<P, W> {
-    fn schedule(&mut self, time: u64, class: Class, happening: Happening<P>) {
-        self.reports += usize::from(happening.is_report());
+impl<P: Protocol, W> TimedHost<P, W> {
+    fn schedule(&mut self, time: u64, class: Class, next: Scheduled<P>) {
+        self.reports += usize::from(next.is_report());
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.happenings[slot as usize] = Some(happening);
+                self.scheduled[slot as usize] = Some(next);
                 slot
             }
             None => {
-                self.happenings.push(Some(happening));
-                (self.happenings.len() - 1) as u32
+                self.scheduled.push(Some(next));
+                (self.scheduled.len() - 1) as u32
             }
         };
         self.queue.push(time, class, slot);
     }
 
-    /// Until when a happening has to wait because its process is paused.
-    fn blocked(&self, happening: &Happening<P>) -> Option<u64> {
-        let process = match happening {
-            Happening::Ask { process, .. } | Happening::Expire { process, .. } => *process,
-            Happening::Down { at, .. } | Happening::Up { at, .. } => *at,
-            Happening::Err => return None,
+    /// Until when a next has to wait because its process is paused.
+    fn blocked(&self, next: &Scheduled<P>) -> Option<u64> {
+        let process = match next {
+            Scheduled::Ask { process, .. } | Scheduled::Expire { process, .. } => *process,
+            Scheduled::Down { at, .. } | Scheduled::Up { at, .. } => *at,
+            Scheduled::WrongSuspicion => return None,
             planned => {
                 debug_assert!(planned.is_planned(), "all others are named above");
                 return None;
@@ -772,7 +772,7 @@ impl<P: Protocol, W> Clockwork<P, W> {
                 Item::Ask { time, process, request, ticket } => {
                     self.asks += 1;
                     let life = world.life(process);
-                    self.schedule(time, Class::Later, Happening::Ask { process, life, request, ticket });
+                    self.schedule(time, Class::Later, Scheduled::Ask { process, life, request, ticket });
                 }
                 Item::Depart(process) => {
                     world.depart(process);
@@ -792,14 +792,14 @@ impl<P: Protocol, W> Clockwork<P, W> {
 
     /// Whether the processes have had the time to deal with the last failure: where something always moves, nothing else
     /// tells.
-    fn is_old_news(&self, limits: Limits) -> bool {
+    fn has_settled_since_last_fault(&self, limits: Limits) -> bool {
         self.last_news.is_none_or(|news| self.now - news > limits.patience / 8)
     }
 
-    /// Whether no fault and no report of one is still to come, as far as that can be waited for: a detector that errs
+    /// Whether no fault and no report of one is still to come, as far as that can be waited for: a detector that is wrong
     /// goes on until it is stopped.
     #[inline(always)]
-    fn is_all_told(&self) -> bool {
+    fn no_faults_pending(&self) -> bool {
         let errs = self.faulty && matches!(self.faults.detector, Detector::Wrong { .. });
         let stops = self.faults.until.is_some() && self.chance_rules();
         self.planned == 0 && if errs { !stops } else { self.reports == 0 }
@@ -872,7 +872,7 @@ impl<P: Protocol, W> Clockwork<P, W> {
     }
 }
 
-impl<P: Protocol, W: Workload<P>> Host<P> for Clockwork<P, W> {
+impl<P: Protocol, W: Workload<P>> Host<P> for TimedHost<P, W> {
     #[inline(always)]
     fn fate(&mut self, from: Process, to: Process, message: &P::Message) -> Fate {
         if self.faulty { self.faulty_fate(from, to, message) } else { Fate::Carried }
@@ -909,7 +909,7 @@ impl<P: Protocol, W: Workload<P>> Host<P> for Clockwork<P, W> {
         self.tokens += 1;
         self.armed += 1;
         self.timers[process.index()].push(Armed { timer, token, chain: at.chain });
-        self.schedule(when, Class::Later, Happening::Expire { process: process.index(), token });
+        self.schedule(when, Class::Later, Scheduled::Expire { process: process.index(), token });
     }
 
     fn disarm(&mut self, process: Process, timer: &P::Timer) {

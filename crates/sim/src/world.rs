@@ -1,8 +1,8 @@
 //! The processes, the messages between them, and one step of one process.
 //!
-//! A world knows nothing of time or order: a [`Host`] decides which message is delivered next, which timer runs out,
+//! A world knows nothing of time or order: a [`Host`] decides which message is delivered next, which timer expires,
 //! who crashes. The simulator proper is one host ([`crate::timed`]), the player of scripts another
-//! ([`crate::stage`]).
+//! ([`crate::scripted`]).
 //!
 //! # A crash inside a step
 //!
@@ -29,7 +29,7 @@ pub trait Host<P: Protocol> {
     /// Whether a process has crashed inside its present step, so that its next effect is not carried out. Asked before
     /// everything that is saved, emitted or rejected; [`fate`](Self::fate) says it of messages.
     fn interrupts(&mut self, process: Process) -> bool;
-    /// A message is on its way: deliver it some time.
+    /// A message is in flight: deliver it some time.
     fn carry(&mut self, transit: &Transit);
     /// What the clock of a process shows now.
     fn read_clock(&self, process: Process) -> Reading;
@@ -75,7 +75,7 @@ struct Cell<P: Protocol> {
     durable: Option<P::Durable>,
 }
 
-/// All processes and all messages on their way.
+/// All processes and all messages in flight.
 #[derive(Clone, Debug)]
 pub struct World<P: Protocol> {
     /// Who is there from the beginning: all that a process is told of when it is booted.
@@ -167,14 +167,14 @@ impl<P: Protocol> World<P> {
         self.step
     }
 
-    /// How many messages are on their way.
+    /// How many messages are in flight.
     #[inline]
     #[must_use]
     pub fn travelling(&self) -> usize {
         self.post.len
     }
 
-    /// A message on its way.
+    /// A message in flight.
     ///
     /// # Panics
     /// If there is none in this slot.
@@ -184,7 +184,7 @@ impl<P: Protocol> World<P> {
         self.post.message(slot)
     }
 
-    /// From whom to whom a message is on its way.
+    /// From whom to whom a message is in flight.
     #[must_use]
     #[inline(always)]
     pub fn transit(&self, slot: u32) -> Transit {
@@ -197,7 +197,7 @@ impl<P: Protocol> World<P> {
         Moment { time: self.time, step: self.step, chain: Chain { root: self.step, hops: 0 } }
     }
 
-    /// Tells a process that a timer ran out; what comes of it continues the chain in which the timer was armed.
+    /// Tells a process that a timer expired; what comes of it continues the chain in which the timer was armed.
     pub fn expire(
         &mut self,
         index: usize,
@@ -236,7 +236,7 @@ impl<P: Protocol> World<P> {
         self.handle(at, transit.to.index(), Input::Receive { from: transit.from.id, message }, host, watch);
     }
 
-    /// The message that was sent first of those on their way that are of this sort.
+    /// The message that was sent first of those in flight that are of this sort.
     pub fn oldest(&self, is_of_sort: impl Fn(&P::Message) -> bool) -> Option<u32> {
         let travelling = self.post.letters.iter().zip(0..);
         let wanted = travelling.filter(|((_, message), _)| message.as_ref().is_some_and(&is_of_sort));
@@ -256,7 +256,7 @@ impl<P: Protocol> World<P> {
         watch.drop(&at, &head.transit(slot), &message);
     }
 
-    /// Makes a copy of a message on its way.
+    /// Makes a copy of a message in flight.
     pub fn duplicate(&mut self, slot: u32, host: &mut impl Host<P>, watch: &mut impl Observer<P>) {
         let (head, message) = (self.post.letters[slot as usize].0, self.message(slot).clone());
         let copy = self.post.put(head, message);
@@ -281,7 +281,7 @@ impl<P: Protocol> World<P> {
         self.crash(index, watch);
     }
 
-    /// The messages of a process that are on their way, channel by channel, those of a channel in the order in which
+    /// The messages of a process that are in flight, channel by channel, those of a channel in the order in which
     /// they were sent.
     #[must_use]
     pub fn in_flight(&self, from: usize) -> Vec<Transit> {
@@ -311,7 +311,7 @@ impl<P: Protocol> World<P> {
         self.input(index, Input::Start, host, watch);
     }
 
-    /// A crashed process starts anew, with what it saved or without.
+    /// A crashed process starts again, with what it saved or without.
     pub fn restart(
         &mut self,
         index: usize,
@@ -456,7 +456,7 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Outbox<'_, P, H, W> {
     }
 }
 
-/// The messages on their way, in slots that are used again.
+/// The messages in flight, in slots that are used again.
 #[derive(Clone, Debug)]
 struct Post<M> {
     letters: Vec<(Head, Option<M>)>,

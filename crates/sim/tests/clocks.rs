@@ -11,7 +11,7 @@ use teller::Of;
 
 const DELAY: u64 = 4_000;
 
-/// What two processes say, and when: the first is asked, its timer runs out, the second is told by the first.
+/// What two processes say, and when: the first is asked, its timer expires, the second is told by the first.
 fn said(plan: &Plan) -> Vec<(u64, u32, String)> {
     let plan = Plan { delay: Span::Constant(DELAY), ..plan.clone() };
     let outcome = simulate::<Of>(&Setup::numbered("teller", 2), &plan, true).expect("it can be set up");

@@ -1,4 +1,4 @@
-//! Elections: counts of the literature, a thousand seeds, a crash after every single event, broken twins, size.
+//! Elections: counts of the literature, a thousand seeds, a crash after every single event, mutants, size.
 
 mod common;
 
@@ -77,7 +77,7 @@ fn hops(ring: &[NodeId], from: NodeId, to: NodeId) -> u64 {
 
 /// Bully: m² + N − 2 for every rank and size, under random delays; N² − N − 1 at worst.
 #[test]
-fn bully_counts_for_every_rank() {
+fn bully_counts_forevery_rank() {
     for n in 2..=32u32 {
         let setup = setup("bully", n, &[]);
         for rank in 1..n {
@@ -121,7 +121,7 @@ fn bully_recovery_counts() {
 
 /// Chang–Roberts: 2N + d for every initiator, on the ring in order of ids and on shuffled ones.
 #[test]
-fn chang_roberts_counts_for_every_initiator() {
+fn chang_roberts_counts_forevery_initiator() {
     for n in 2..=32u32 {
         for start in 1..=n {
             let d = u64::from(n - start);
@@ -319,7 +319,7 @@ fn crash_recovery_and_retirement() {
     }
 }
 
-/// Every broken twin is caught within a thousand seeds.
+/// Every mutant is caught within a thousand seeds.
 #[test]
 fn every_mutant_is_caught() {
     for about in elections() {

@@ -46,7 +46,7 @@ fn loss_costs_progress_and_only_lamport_its_safety() {
             unsafe_runs += u64::from(holds(&outcome, "ME1") == Some(false));
             stuck += u64::from(!outcome.report.all_held());
         }
-        // Who gives all votes back and asks anew after a while gets over a loss; all others wait for ever.
+        // Who gives all votes back and asks again after a while gets over a loss; all others wait forever.
         let retries = settings.contains(&("mode", "backoff"));
         assert_eq!(stuck == 0, retries, "{algorithm} {settings:?}: {stuck} runs got stuck");
         assert_eq!(
@@ -98,7 +98,7 @@ fn lost_token(outcome: &Outcome) -> bool {
     outcome.report.properties.iter().any(|property| property.name == "TOK" && property.holds.is_none())
 }
 
-/// Where everyone is told of a crash, the others go on unless the token died with the crashed process, or on its way to
+/// Where everyone is told of a crash, the others go on unless the token died with the crashed process, or in flight to
 /// it; so they do when it comes back. Either way there is never a second token.
 #[test]
 fn a_token_outlives_those_who_do_not_have_it() {
@@ -137,7 +137,7 @@ fn wrong_suspicions_only_delay_a_token() {
     }
 }
 
-/// A partition that loses messages is drawn, mended, and forgotten in the second phase.
+/// A partition that loses messages is drawn, healed, and forgotten in the second phase.
 #[test]
 fn faults_are_recorded() {
     let faults = Faults {

@@ -13,8 +13,8 @@ use conclave_algorithms::mutex::{self, Load, Outage};
 use conclave_core::NodeId;
 use conclave_sim::faults::{Detector, Faults};
 use conclave_sim::recorder::{Recorder, Words};
+use conclave_sim::scripted::ScriptedRun;
 use conclave_sim::span::Span;
-use conclave_sim::stage::Stage;
 use conclave_sim::{Outcome, Plan, simulate, simulate_setup};
 use conclave_trace::{Command, Record, Setup, Trace, What, commands_of, newcomers};
 use doors::Doors;
@@ -328,11 +328,11 @@ fn impossible_changes_are_refused() {
     assert_eq!(refused("central", changes(&[], &["2@5"]), 1), "central lets nobody join or leave");
 }
 
-fn stage(newcomers: &[NodeId]) -> Stage<Recorder<Erased>> {
+fn stage(newcomers: &[NodeId]) -> ScriptedRun<Recorder<Erased>> {
     let (nodes, settings) = ([NodeId(1), NodeId(2)], BTreeMap::new());
     let wanted = Wanted { newcomers, ..Wanted::new(&nodes, &settings) };
     let prepared = mutex::prepared::<Doors>(&wanted).expect("it can be set up so");
-    Stage::new(&prepared.into(), Recorder::new())
+    ScriptedRun::new(&prepared.into(), Recorder::new())
 }
 
 /// Scripts know who is there, too.

@@ -1,4 +1,4 @@
-//! The hot loop allocates nothing per message once it is warm, and memory follows the messages on their way.
+//! The hot loop allocates nothing per message once it is warm, and memory follows the messages in flight.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn nothing_is_allocated_per_message() {
     thousand_processes();
 }
 
-/// n = 1,000 works, light and with a million messages on their way at once.
+/// n = 1,000 works, light and with a million messages in flight at once.
 fn thousand_processes() {
     for (load, entries) in [(Load::Light, 1), (Load::Saturated, 1)] {
         let mut plan = plan(1_000, load, 1);

@@ -1,4 +1,4 @@
-//! Every broken twin is caught, and its failure becomes a short script that fails in the same way.
+//! Every mutant is caught, and its failure becomes a short script that fails in the same way.
 
 mod common;
 

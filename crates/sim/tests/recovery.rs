@@ -137,7 +137,7 @@ fn wrong_suspicions_are_stopped_by_the_fence() {
     assert!(refused > 100, "only {refused} entries were ever refused");
 }
 
-/// Each of several locks mends itself, and asks nothing of the others.
+/// Each of several locks recovers, and asks nothing of the others.
 #[test]
 fn several_locks_mend_themselves() {
     for about in mutexes() {

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use conclave_algorithms::family::Wanted;
 use conclave_algorithms::mutex::{self, Load, Outage};
 use conclave_core::NodeId;
+use conclave_sim::scripted::ScriptedRun;
 use conclave_sim::span::Span;
-use conclave_sim::stage::Stage;
 use conclave_sim::{Outcome, Plan, expected_messages, simulate, simulate_setup};
 use conclave_trace::{Command, Trace, What};
 use relay::Relay;
@@ -97,10 +97,10 @@ fn starvation_shows_although_messages_travel() {
     assert_eq!(outcome.report.part::<mutex::LockReport>().unwrap().entries_by_process, [2, 0, 2]);
 }
 
-fn stage() -> Stage<()> {
+fn stage() -> ScriptedRun<()> {
     let (nodes, settings) = ([1, 2, 3].map(NodeId), BTreeMap::new());
     let prepared = mutex::prepared::<Relay>(&Wanted::new(&nodes, &settings)).expect("it can be set up so");
-    Stage::new(&prepared.into(), ())
+    ScriptedRun::new(&prepared.into(), ())
 }
 
 /// `settle` says that it never will, instead of delivering a million messages.
@@ -108,7 +108,7 @@ fn stage() -> Stage<()> {
 fn what_never_settles_says_so() {
     let mut stage = stage();
     let command = |line: &str| line.parse::<Command>().expect("a command");
-    stage.apply(&command("deliver 1 => 2")).expect("the token is on its way");
+    stage.apply(&command("deliver 1 => 2")).expect("the token is in flight");
     let why = stage.apply(&command("settle")).expect_err("it never settles");
     assert!(why.starts_with("this algorithm never settles"), "{why}");
     assert!(stage.world().steps() < 11_000);

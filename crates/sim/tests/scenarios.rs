@@ -143,7 +143,7 @@ fn book_f8_the_token_is_due_to_the_dead() {
     }
 }
 
-/// A token that is lost on its way is found missing and replaced, whatever the algorithm.
+/// A token that is lost in flight is found missing and replaced, whatever the algorithm.
 #[test]
 fn a_lost_token_is_replaced() {
     for algorithm in ["token-ring", "ricart-agrawala-token", "suzuki-kasami", "singhal", "raymond"] {

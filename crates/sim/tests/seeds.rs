@@ -21,7 +21,7 @@ fn a_thousand_seeds_break_no_promise() {
             for seed in 1..=1_000 {
                 let load = LOADS[seed as usize % LOADS.len()];
                 let mut plan = plan(n, load, seed);
-                // Now and then a message that takes for ever: detours become faster than the direct way.
+                // Now and then a message that takes forever: detours become faster than the direct way.
                 if seed % 4 == 0 {
                     plan.delay = Span::Exponential(5_000);
                 }

@@ -105,7 +105,7 @@ fn never_more_than_n() {
     }
 }
 
-/// A crash blocks the others only if the token is lost in it: with whoever had it, or on its way to the dead. A process
+/// A crash blocks the others only if the token is lost in it: with whoever had it, or in flight to the dead. A process
 /// that comes back takes part again. Wrong suspicions do no harm.
 #[test]
 fn a_crash_without_the_token_is_survived() {

@@ -1,5 +1,5 @@
 //! What every algorithm for mutual exclusion survives, found by running it; the table in `docs/survival.md` says no more and
-//! no less. `CONCLAVE_UPDATE=1` (or `cargo xtask fix`) writes it anew.
+//! no less. `CONCLAVE_UPDATE=1` (or `cargo xtask fix`) writes it again.
 
 mod common;
 
@@ -135,7 +135,7 @@ const TRIALS: &[Trial] = &[
     },
     Trial {
         name: "lost token",
-        meaning: "a token is lost on its way",
+        meaning: "a token is lost in flight",
         settings: &[],
         bring_about: |_, plan| plan.faults.lost_tokens.push(anytime(plan)),
     },

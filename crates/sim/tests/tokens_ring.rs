@@ -102,7 +102,7 @@ fn copies_do_no_harm() {
     }
 }
 
-/// A detector that errs can make a ring leave somebody out for a while, and no more.
+/// A detector that is wrong can make a ring leave somebody out for a while, and no more.
 #[test]
 fn wrong_suspicions_do_no_harm() {
     for settings in [CIRCULATING, PARKED, ACKED, PARKED_ACKED] {

@@ -204,7 +204,7 @@ impl<'a> Pen<'a> {
             What::Suspect { peer, life } => format!("{who} suspects {peer}{}", of_life(*life)),
             What::Trust { peer, life } => format!("{who} trusts {peer}{}", of_life(*life)),
             What::Partition { cut } => format!("network cut {cut}"),
-            What::Heal { cut } => format!("cut {cut} mended"),
+            What::Heal { cut } => format!("cut {cut} healed"),
             What::Clock { deviation } => format!("{who} clock {deviation}"),
             What::Reject { peer, why } => format!("{who} rejects {peer}: {why}"),
             What::Violation { property, detail } => format!("{property} BROKEN: {detail}"),

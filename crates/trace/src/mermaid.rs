@@ -83,7 +83,7 @@ fn write_record(record: &Record, everyone: &[NodeId], out: &mut String) {
         What::Reject { peer, why } => format!("rejects {peer}: {why}"),
         What::Duplicate(m) => format!("{} to {} duplicated", m.label(), m.to),
         What::Partition { cut } => format!("cut {cut}"),
-        What::Heal { cut } => format!("cut {cut} mended"),
+        What::Heal { cut } => format!("cut {cut} healed"),
         What::Violation { property, detail } => format!("{property} broken: {detail}"),
         What::Start | What::Send(_) | What::Deliver(_) | What::Drop(_) => return,
     };

@@ -30,7 +30,7 @@ pub struct Header {
     /// The settings of the algorithm that were given.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// The broken twin that ran instead.
+    /// The mutant that ran instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
     /// The channel order: `"fifo"` or `"any"`.
@@ -111,7 +111,7 @@ pub enum What {
     Drop(Carried),
     /// The network made a second copy of a message; the cause is its send.
     Duplicate(Carried),
-    /// A timer ran out.
+    /// A timer expired.
     Timer {
         /// Its name.
         timer: String,
@@ -157,7 +157,7 @@ pub enum What {
         /// The cut, as on the command line: `"1,2/3"`.
         cut: String,
     },
-    /// A cut was mended.
+    /// A cut was healed.
     Heal {
         /// The cut.
         cut: String,
@@ -206,7 +206,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// A message on its way, in the words of a trace.
+    /// A message in flight, in the words of a trace.
     #[must_use]
     pub fn of<M: Message>(message: &M, from: NodeId, to: NodeId, nth: u64) -> Self {
         Self {
@@ -270,7 +270,7 @@ impl What {
         }
     }
 
-    /// Whether a process lives through this. What the network does to a message on its way, and what an onlooker
+    /// Whether a process lives through this. What the network does to a message in flight, and what an onlooker
     /// finds out about the whole, is no event of any process, whatever process the record names.
     #[must_use]
     pub fn is_lived(&self) -> bool {

@@ -7,7 +7,7 @@ use conclave_core::{LamportClock, NodeId};
 use crate::Trace;
 
 impl Trace {
-    /// Stamps every record anew: with Lamport stamps always, with vector stamps on demand.
+    /// Stamps every record again: with Lamport stamps always, with vector stamps on demand.
     ///
     /// Every record that a process lives through is an event of it; it follows the one before it at the same process,
     /// and its cause. Other records (a loss, a cut, a finding) are no events: they get the stamp of their cause, so

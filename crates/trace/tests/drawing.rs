@@ -117,7 +117,7 @@ fn what_goes_wrong_is_drawn_and_explained() {
         "lost",
         "second copy",
         "overtaken",
-        "still on its way",
+        "still in flight",
         "timer",
         "event",
         "down",

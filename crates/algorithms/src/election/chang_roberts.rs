@@ -382,7 +382,7 @@ mutants! {
         }
         EndlessNews {
             name: "endless-news", breaks: "END", nodes: 3, trigger: Schedule,
-            change: "the news of the leader is passed on by those who know it already, for ever",
+            change: "the news of the leader is passed on by those who know it already, forever",
         }
     }
 }
@@ -481,7 +481,7 @@ mod tests {
         assert!(world.processes.iter().all(|process| process.leaders() == [NodeId(8)]));
     }
 
-    /// The worked example TV-CR1: p17 starts, p24 and p28 replace the name on its way.
+    /// The worked example TV-CR1: p17 starts, p24 and p28 replace the name in flight.
     #[test]
     fn book_tv_cr1_one_starter() {
         let (world, names, news) = run(&[3, 17, 4, 24, 9, 1, 15, 28], &[17]);

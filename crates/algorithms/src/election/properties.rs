@@ -7,7 +7,7 @@
 //! | E3 | uniqueness: in the end just those who are elected believe that they lead, however many started |
 //! | E4 | agreement: in the end all who are alive name the same leaders |
 //! | E5 | maximality: they are those with the highest priority among the living |
-//! | END | the run comes to rest: no message goes round for ever |
+//! | END | the run comes to rest: no message circulates forever |
 //!
 //! E2 to E5 are judged when nothing moves any more. E1 is judged per term where the algorithm numbers its elections; where
 //! it does not, every leader that anyone was ever told of must be the one of the end, as long as nobody crashed, came

@@ -1,7 +1,7 @@
 //! What all elections on a ring share: who comes next, where a lap ends, and which round it is.
 //!
 //! The ring is a list that everyone knows, so that a process can reach past a dead successor. It is the same list for
-//! everyone, for ever; only the opinions on who is down differ from process to process and from moment to moment.
+//! everyone, forever; only the opinions on who is down differ from process to process and from moment to moment.
 //!
 //! ```text
 //!   p1 ──▶ p2 ──▶ p3 ─ ─ ✝p4 ─ ─ ▶ p5 ──▶ p1      p3 knows that p4 is down and sends to p5
@@ -9,9 +9,9 @@
 //!
 //! **Laps.** Every message of these elections belongs to somebody and goes round once. It moves forward from place to
 //! place and never past the place of its owner: if the owner is down, the lap ends at the last process before it. So
-//! nothing goes round for ever, whoever dies, and no process has to remember what it has seen.
+//! nothing circulates forever, whoever dies, and no process has to remember what it has seen.
 //!
-//! **Rounds.** An election that lost a message in a dead process is not mended but replaced by one of the next round;
+//! **Rounds.** An election that lost a message in a dead process is not repaired but replaced by one of the next round;
 //! what is left of lower rounds counts for nothing. A process that comes back from a crash does not know the round. Its
 //! first message carries none, and the first that knows one fills it in.
 //!

@@ -27,9 +27,9 @@
 //! process that has retired passes names on and adds none; it learns the result from its predecessor.
 //!
 //! **Caveats**: the price of deciding for oneself is a number of messages that grows with the square of n, even if just one
-//! process starts. While a crash is not yet known to all, messages can overtake each other on their ways past the dead
+//! process starts. While a crash is not yet known to all, messages can overtake each other past the dead
 //! process, and a list may lack a name: two may then announce different leaders in the same round, until the news of the
-//! higher one, or the next round, mends that.
+//! higher one, or the next round, corrects that.
 
 use alloc::vec::Vec;
 

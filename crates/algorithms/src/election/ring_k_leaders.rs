@@ -625,7 +625,7 @@ impl Algorithm for RingKLeaders {
                 values: Values::Number(1, 64),
                 default: "2",
                 unsafe_values: &[],
-                help: "how many shall lead; all, if fewer are alive",
+                help: "how many lead; all, if fewer are alive",
             },
             Setting {
                 key: "commit",

@@ -471,7 +471,7 @@ mutants! {
         }
         StarterSwallows {
             name: "starter-swallows", breaks: "E2", nodes: 3, trigger: Schedule,
-            change: "a process that has started ignores all other lists: two starters wait for ever",
+            change: "a process that has started ignores all other lists: two starters wait forever",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Trials that every election on a ring must pass: counts, broken twins, and storms of crashes.
+//! Trials that every election on a ring must pass: counts, mutants, and storms of crashes.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::VecDeque;
@@ -101,7 +101,7 @@ pub fn keeps_its_formula<A: Election>(given: &[(&str, &str)]) {
     }
 }
 
-/// Every broken twin is caught by the property that it breaks, within a thousand seeds.
+/// Every mutant is caught by the property that it breaks, within a thousand seeds.
 pub fn mutants_are_caught<A: Election>() {
     for mutant in A::ABOUT.mutants {
         let caught = (0..1_000).find(|seed| {
@@ -138,7 +138,7 @@ pub struct Weather {
 impl Weather {
     pub const CRASH: Self =
         Self { crashes: 1, restarts: false, retirements: false, wrong_suspicions: false, tentative: false };
-    /// The detector errs, too, and takes it back sooner or later: nobody can promise E1 then.
+    /// The detector is wrong, too, and takes it back sooner or later: nobody can promise E1 then.
     pub const DOUBT: Self =
         Self { crashes: 3, restarts: true, retirements: true, wrong_suspicions: true, tentative: true };
     pub const STORM: Self =

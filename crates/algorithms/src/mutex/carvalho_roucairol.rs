@@ -33,7 +33,7 @@
 //! **Assumes** reliable channels of any order, and that nobody crashes.
 //!
 //! **Caveats**: one crashed process blocks everyone who needs its permission. Grants no longer follow the stamps: who
-//! still has all permissions enters before an older request that is on its way. Every request is granted all the
+//! still has all permissions enters before an older request that is in flight. Every request is granted all the
 //! same, since an asking process makes all whom it asks stamp later.
 
 use alloc::vec;
@@ -338,7 +338,7 @@ impl CarvalhoRoucairol {
 
     fn become_released(&mut self, out: &mut impl Effects<Self>) {
         self.state = State::Released;
-        // Who has asked for a permission that is still on its way to us stays in the list.
+        // Who has asked for a permission that is still in flight to us stays in the list.
         let mut asked = core::mem::take(&mut self.asked);
         asked.retain(|theirs| !self.maybe_give(theirs.stamp, out));
         self.asked = asked;
@@ -353,7 +353,7 @@ mutants! {
         }
         GiveWhileHolding {
             name: "give-while-holding", breaks: "ME1", nodes: 2, trigger: Schedule,
-            change: "a process inside gives permissions away instead of on its way out",
+            change: "a process inside gives permissions away instead of when it leaves",
         }
         NoAskAgain {
             name: "no-ask-again", breaks: "ME2", nodes: 3, trigger: Schedule,
@@ -361,7 +361,7 @@ mutants! {
         }
         GiveWay {
             name: "give-way", breaks: "ME3", nodes: 2, trigger: Forever,
-            change: "who waits gives a permission that a lower id asks for, and asks anew with a later stamp",
+            change: "who waits gives a permission that a lower id asks for, and asks again with a later stamp",
         }
     }
 }

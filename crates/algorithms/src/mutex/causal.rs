@@ -12,7 +12,7 @@ pub(super) struct Causal {
     knows: Vec<u64>,
     /// The number of the first message sent after the last request of each process.
     asked: Vec<u64>,
-    /// By slot of a message on its way: what its sender knew.
+    /// By slot of a message in flight: what its sender knew.
     carried: Vec<u64>,
     /// The number of the next message.
     serial: u64,

@@ -18,7 +18,7 @@ use crate::family::{Endless, EventText, Family, Kind, Prepared, Registered, Sear
 use crate::measure::grouped;
 use crate::span::Span;
 use crate::{
-    About, Arena, Breach, Named, NamedConfig, Recovering, SettingError, is_twin_of_recovery, recovers,
+    About, Arena, Breach, Named, NamedConfig, Recovering, SettingError, is_mutant_of_recovery, recovers,
     recovery,
 };
 
@@ -169,7 +169,7 @@ impl<A: Mutex> Registered for Of<A> {
         }
         let members = Members::listed(wanted.nodes.to_vec());
         let live = wanted.arena == Arena::Live;
-        let whole = wanted.mutant.is_none_or(is_twin_of_recovery);
+        let whole = wanted.mutant.is_none_or(is_mutant_of_recovery);
         let decided = live || (wanted.recovery() == "auto" && whole && wanted.failures);
         let recovers = live || recovers::<A>(&wanted.settings::<A>(decided)?, &members);
         let several = wanted.locks > 1 || live;

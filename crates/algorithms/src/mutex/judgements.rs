@@ -112,7 +112,7 @@ impl Properties {
             (Some(problem), _) => Finding::Broken(problem.clone()),
             (None, Some(Ending::Quiet)) => held(),
             (None, Some(Ending::OutOfTime)) => Finding::Open("time ran out".into()),
-            (None, Some(Ending::Endless { .. })) => Finding::Open("the run goes round for ever".into()),
+            (None, Some(Ending::Endless { .. })) => Finding::Open("the run repeats forever".into()),
             (None, Some(Ending::Stopped) | None) => Finding::Open("the run was stopped early".into()),
         };
         let waiting_bound = match self.promises().overtaking {

@@ -333,7 +333,7 @@ mutants! {
         }
         GiveWay {
             name: "give-way", breaks: "ME5-HB", nodes: 3, trigger: Schedule,
-            change: "who waits takes its request back and asks anew when a lower id asks",
+            change: "who waits takes its request back and asks again when a lower id asks",
         }
     }
 }

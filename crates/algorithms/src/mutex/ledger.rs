@@ -315,7 +315,7 @@ impl Ledger {
         waiting.into_iter().chain(leaving)
     }
 
-    /// Makes equal situations equal values: numbers begin anew, and after a fault no order is promised, so that none
+    /// Makes equal situations equal values: numbers begin again, and after a fault no order is promised, so that none
     /// is remembered. A single run does without, and goes on to count.
     fn settle(&mut self) {
         if self.disturbed {

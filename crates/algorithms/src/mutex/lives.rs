@@ -1,4 +1,4 @@
-//! What a process that does not mend itself makes of the lives of others.
+//! What a process that does not recover makes of the lives of others.
 
 use alloc::collections::BTreeMap;
 

@@ -347,7 +347,7 @@ impl Maekawa {
     }
 
     fn on_locked(&mut self, arbiter: NodeId, time: u64, out: &mut impl Effects<Self>) {
-        // A vote for a request that we have given up: the release is on its way.
+        // A vote for a request that we have given up: the release is in flight.
         let State::Waiting { mine, votes, failed, .. } = &mut self.state else { return };
         if mine.time != time {
             return;

@@ -22,7 +22,7 @@
 //!
 //! - `voting`: votes can be recalled. A voter that is asked by an earlier request inquires after its vote, and a process
 //!   that is not inside gives it back. The smallest stamp thus gets every vote that is not in use.
-//! - `view`: as `voting`, in a group that mends itself (see [`Recovering`](crate::Recovering)). Members who are suspected
+//! - `view`: as `voting`, in a group that recovers (see [`Recovering`](crate::Recovering)). Members who are suspected
 //!   are voted out, and majorities counted among the others; but only a majority of the old group can do that, and only
 //!   when the lease of whoever was voted out is over. A minority that is cut off stands still, and whoever is inside there
 //!   has to leave. It is meant to be safe whatever its failure detector says; `docs/recovery.md` lists where it is not yet.
@@ -40,7 +40,7 @@
 //! majority is left and the dead had no vote in use: a vote given to a dead process stays given.
 //!
 //! **Caveats**: grants follow no order. With `backoff` everything is safe, but nothing is certain: a process may be
-//! unlucky for ever.
+//! unlucky forever.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -228,7 +228,7 @@ impl Protocol for Majority {
             Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
             Input::Request(Request::Acquire) => self.ask(0, out),
             Input::Request(Request::Release) => self.become_idle(out),
-            // The release follows the request on every channel; votes that are still on their way are released with
+            // The release follows the request on every channel; votes that are still in flight are released with
             // it, and their stamp tells them apart from votes for the next request.
             Input::Request(Request::Cancel) => {
                 self.disarm(out);

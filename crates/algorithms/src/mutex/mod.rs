@@ -90,7 +90,7 @@ pub enum Request {
     Release,
     /// I no longer want to get in.
     Cancel,
-    /// I want to leave the group for good. Only a group that mends itself can let somebody go; see
+    /// I want to leave the group for good. Only a group that recovers can let somebody go; see
     /// [`Recovering`](crate::Recovering).
     Leave,
 }
@@ -141,7 +141,7 @@ pub struct Fence {
     pub process: NodeId,
 }
 
-/// What begins anew when a group is put together again: the reign of a coordinator, the life of a token.
+/// What begins again when a group is put together again: the reign of a coordinator, the life of a token.
 ///
 /// Two processes that both believe that they have to repair the group make different epochs, and everyone can tell
 /// which of them counts.
@@ -276,7 +276,7 @@ impl FenceCounter {
 
 /// What fences are counted in.
 const FENCE: Space = Space::shared("fence");
-/// What epochs are counted in, where an algorithm begins new ones for ever.
+/// What epochs are counted in, where an algorithm begins new ones forever.
 const EPOCH: Space = Space::shared("epoch");
 
 /// An algorithm for mutual exclusion.
@@ -340,13 +340,13 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
         None
     }
 
-    /// Whether the group may be put together anew only with the consent of a majority, so that safety does not depend
+    /// Whether the group may be put together again only with the consent of a majority, so that safety does not depend
     /// on the failure detector.
     fn needs_majority(_config: &Self::Config) -> bool {
         false
     }
 
-    /// Whether messages travel for ever although nobody wants anything.
+    /// Whether messages travel forever although nobody wants anything.
     fn is_restless(_config: &Self::Config) -> bool {
         false
     }

@@ -164,7 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever becomes known, gets in and gives up, and however often numbers begin anew: the links tell the same
+        /// Whatever becomes known, gets in and gives up, and however often numbers begin again: the links tell the same
         /// as a plain list of who is known and how often it was overtaken.
         #[test]
         fn agrees_with_a_plain_list(steps in prop::collection::vec((0..4usize, 0..5usize), 0..60)) {

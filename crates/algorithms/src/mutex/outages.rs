@@ -166,7 +166,7 @@ impl<P: Locks> Observer<P> for Outages {
             Disturbance::Pause(process) => self.happened(at, format!("pause {}", process.id)),
             Disturbance::Cut(cut) => self.happened(at, format!("cut {cut}")),
             Disturbance::Join(process) => self.happened(at, format!("join {}", process.id)),
-            Disturbance::Resume(_) | Disturbance::Mend(_) | Disturbance::Clock(..) => {}
+            Disturbance::Resume(_) | Disturbance::Heal(_) | Disturbance::Clock(..) => {}
         }
     }
 }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | ME1 | safety: never two inside one lock |
 //! | FENCE | every entry's fence is larger than all before it, and no two entries share one |
-//! | TOK | there is one token, of the latest epoch, held or on its way; none only while a loss is being repaired |
+//! | TOK | there is one token, of the latest epoch, held or in flight; none only while a loss is being repaired |
 //! | RES | a resource that refuses old fences never sees the writes of one entry between those of another |
 //! | ME2 | progress: nobody waits for a message that will never come |
 //! | ME3 | no starvation: every request is granted |
@@ -275,14 +275,14 @@ impl Properties {
         }
     }
 
-    /// The run goes round for ever: who has been waiting all the time waits for ever.
+    /// The run repeats forever: who has been waiting all the time waits forever.
     fn starve(&mut self, step: u64, since: u64) {
         for lock in 0..self.locks.len() {
             let watch = &self.locks[lock];
             let waits = |place: &usize| watch.ledger.is_waiting(*place) && watch.asking[*place].step < since;
             let Some(place) = (0..watch.asking.len()).find(waits) else { continue };
             let (who, which) = (self.members.at(place), self.which(lock).lock());
-            let text = format!("it goes round for ever, and {who} still waits{which}");
+            let text = format!("it repeats forever, and {who} still waits{which}");
             self.starved = Some(text.clone());
             if self.promises().no_starvation {
                 self.found.broken("ME3", step, || text);

@@ -29,11 +29,11 @@
 //!
 //! **A process that comes back** knows nothing. The paper lets it ask its neighbours: once everything that its earlier
 //! life sent has arrived, it sends `Restart`, and each `Advise`s it where its arrow points and who waits for what. If
-//! every arrow points to it, the token was with it or on its way to it, and is gone: it makes a new one, of a later
+//! every arrow points to it, the token was with it or in flight to it, and is gone: it makes a new one, of a later
 //! epoch. This needs no failure detector, but a bound on delays.
 //!
 //! **Caveats**: while a process is down, the tree is in parts, and only the part with the token goes on. If two
-//! neighbours are down at the same time, they wait for each other's advice for ever.
+//! neighbours are down at the same time, they wait for each other's advice forever.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -446,7 +446,7 @@ impl Raymond {
         self.proceed(out);
     }
 
-    /// All arrows point to us, and there is no token here: it went down with us, or was on its way when we did.
+    /// All arrows point to us, and there is no token here: it went down with us, or was in flight when we did.
     fn replace_token(&mut self, life: Incarnation) {
         // Of a token that an earlier life of ours made and never passed on nobody knows: the life tells it apart.
         let number = self.epoch.number.saturating_add(u64::from(life.0.saturating_sub(1)));
@@ -467,7 +467,7 @@ mutants! {
         }
         PassWhileInside {
             name: "pass-while-inside", breaks: "ME1", nodes: 2, trigger: Schedule,
-            change: "a process inside passes the token on instead of on its way out",
+            change: "a process inside passes the token on instead of when it leaves",
         }
         Lifo {
             name: "lifo", breaks: "ME3", nodes: 3, trigger: Forever,
@@ -541,7 +541,7 @@ impl Algorithm for Raymond {
 
 impl Mutex for Raymond {
     /// All arrows lead to the keeper, and the queues are as if the requests of the roll had gone there one after the
-    /// other: each stands in the queue of everyone on its way, once for all that come from that side.
+    /// other: each stands in the queue of everyone on the path, once for all that come from that side.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
         let tree = Arc::new(boot.config.tree.over(boot.members));
         let config = RaymondConfig { tree: Arc::clone(&tree), ..boot.config.clone() };

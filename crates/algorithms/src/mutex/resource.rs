@@ -13,9 +13,9 @@ use super::Fence;
 pub enum Guard {
     /// The fence must not be smaller than the largest seen.
     Fence,
-    /// The same, but the process in the fence is not looked at: a broken twin.
+    /// The same, but the process in the fence is not looked at: a mutant.
     FenceWithoutProcess,
-    /// It serves everyone: a broken twin.
+    /// It serves everyone: a mutant.
     None,
 }
 

@@ -4,7 +4,7 @@
 //!
 //! A process that wants to enter stamps its request with its Lamport clock and sends it to all others. Who is not
 //! interested, or has asked later, replies at once. Who is inside, or has asked earlier, keeps the request and replies
-//! on its way out. Since any two requests are ordered by (stamp, id), of two that want to enter exactly one waits for
+//! when it leaves. Since any two requests are ordered by (stamp, id), of two that want to enter exactly one waits for
 //! the other.
 //!
 //! ```text
@@ -319,7 +319,7 @@ mutants! {
         }
         ReplyWhileHolding {
             name: "reply-while-holding", breaks: "ME1", nodes: 2, trigger: Schedule,
-            change: "a process inside replies at once instead of on its way out",
+            change: "a process inside replies at once instead of when it leaves",
         }
         ForgetDeferred {
             name: "forget-deferred", breaks: "ME2", nodes: 2, trigger: Schedule,
@@ -327,7 +327,7 @@ mutants! {
         }
         GiveWay {
             name: "give-way", breaks: "ME5-HB", nodes: 3, trigger: Schedule,
-            change: "who waits takes its request back and asks anew when a lower id asks",
+            change: "who waits takes its request back and asks again when a lower id asks",
         }
     }
 }

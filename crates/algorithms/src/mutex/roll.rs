@@ -1,6 +1,6 @@
 //! The roll: what everyone knew of itself when a new epoch began.
 //!
-//! A group that is put together again after a failure forgets all messages that were on their way, and asks each member
+//! A group that is put together again after a failure forgets all messages that were in flight, and asks each member
 //! only what it can answer for itself: do you wait, are you inside? From these answers, the roll, every member makes its
 //! part of the new epoch; see [`Mutex::rebuild`](super::Mutex::rebuild).
 

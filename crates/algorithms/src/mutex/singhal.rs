@@ -5,7 +5,7 @@
 //!
 //! Who asks for the token last is likely to be the next to have it. So every process keeps a vector of what it believes
 //! all others are doing, and asks only those that it believes to be requesting: one of them has the token, or will have
-//! it before long, or knows more. The token carries a vector too; on its way out a process brings the two up to date
+//! it before long, or knows more. The token carries a vector too; when it leaves, a process brings the two up to date
 //! with each other and passes the token to somebody who is requesting.
 //!
 //! What makes the guess safe is that of any two processes at least one believes the other to be requesting. It is so at
@@ -312,7 +312,7 @@ impl Singhal {
                 self.wanted = true;
                 self.enter(out);
             }
-            // What we gave up is still on its way to us.
+            // What we gave up is still in flight to us.
             Doing::Requesting => self.wanted = true,
             Doing::Nothing => {
                 self.wanted = true;
@@ -372,7 +372,7 @@ impl Singhal {
     }
 
     /// Brings our vector and that of the token up to date with each other, and passes the token to whoever is
-    /// requesting, beginning with our successor: nobody is passed over for ever.
+    /// requesting, beginning with our successor: nobody is passed over forever.
     fn leave(&mut self, out: &mut impl Effects<Self>) {
         self.wanted = false;
         self.become_doing(Doing::Nothing);

@@ -18,7 +18,7 @@
 //!
 //! It differs from Ricart and Agrawala's second algorithm in two things. Numbers take the place of clocks: all that a
 //! request is ever compared with is what was served of the same process. And whoever is in the queue keeps its place,
-//! while there each exit searches anew.
+//! while there each exit searches again.
 //!
 //! **Cost**: 0 messages if the token is at hand, else exactly n: n − 1 requests and one token. Two message delays when
 //! nobody competes, one from exit to the next entry.

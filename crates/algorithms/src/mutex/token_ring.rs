@@ -48,7 +48,7 @@
 //!
 //! **Assumes** reliable channels of any order. Processes that a failure detector reports down are left out. Without
 //! acknowledgements nothing else is survived: a token that is lost, or dies with its holder, is gone, and has to be
-//! made anew by whoever wraps this. With acknowledgements a bound on delays is assumed, and no detector is needed.
+//! made again by whoever wraps this. With acknowledgements a bound on delays is assumed, and no detector is needed.
 //!
 //! **Caveats**: entries follow the ring and not the order of the requests. The time that a process spends inside is not
 //! bounded, so that nobody can tell a lost token from one in use by waiting. With `handoff=acked` and delays above the
@@ -118,7 +118,7 @@ enum Hand {
     Empty,
     /// The token: in use if we are inside, else at rest.
     Token(Token),
-    /// A copy: the token is on its way to the successor, who has not acknowledged it yet.
+    /// A copy: the token is in flight to the successor, who has not acknowledged it yet.
     Copy { token: Token, to: NodeId, tries: u64 },
 }
 
@@ -581,14 +581,14 @@ impl TokenRing {
     }
 
     /// A successor that owes us an answer is not bypassed at once: it may have passed the token on before it died, and
-    /// its answer may be on its way. But it is not tried again.
+    /// its answer may be in flight. But it is not tried again.
     fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
         if peer == self.id || !self.members.contains(peer) {
             return;
         }
         self.down.insert(peer);
         self.back.remove(peer);
-        // It may have left out somebody who lives, and can no longer mend that.
+        // It may have left out somebody who lives, and can no longer correct that.
         if self.config.parks {
             self.wake(out);
         }

@@ -1,4 +1,4 @@
-//! Counts the tokens of a lock, held and on their way.
+//! Counts the tokens of a lock, held and in flight.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -11,7 +11,7 @@ use super::Epoch;
 pub(super) struct Tokens {
     /// Who has one, by place.
     held: Vec<Option<Epoch>>,
-    /// Those on their way, by the serial number of the message.
+    /// Those in flight, by the serial number of the message.
     flying: BTreeMap<u64, Epoch>,
     /// Copies that the network made: whichever arrives first is the token.
     copies: BTreeMap<u64, u64>,

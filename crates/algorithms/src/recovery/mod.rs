@@ -15,7 +15,7 @@
 //!
 //! - A leader, elected by the protocol around this one (see [`Led`](crate::Led)), *gathers*: it asks all who are alive how
 //!   they stand (idle, waiting since when, inside). Whoever answers a gathering stops to take part in the old epoch, and
-//!   answers no earlier one any more. What was on its way is void from then on: grants, votes, tokens.
+//!   answers no earlier one any more. What was in flight is void from then on: grants, votes, tokens.
 //! - When all who are alive have answered, the leader writes the roll and *installs* the new epoch. Every member makes its
 //!   part of it from the same roll: who was inside is inside, who waited waits in the order of the roll, and there is a
 //!   token where there has to be one. Nobody has to ask again.
@@ -63,7 +63,7 @@ use lease::Lease;
 use probe::Probe;
 use round::Round;
 
-pub use recovering::{Recovering, SETTINGS, is_twin_of_recovery, recovers};
+pub use recovering::{Recovering, SETTINGS, is_mutant_of_recovery, recovers};
 
 /// A process of a group that is put together again after a failure, running the algorithm `A`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

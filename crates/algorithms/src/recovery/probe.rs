@@ -7,7 +7,7 @@
 //! Questions carry no numbers: a search is over only when everyone has answered, whatever the answers were, so that no
 //! answer can be taken for one to a later question. Who is asked remembers who asks, until a token passes by.
 //!
-//! A token that is slow on its way is taken for lost all the same. That does no harm, because a new epoch voids it.
+//! A token that is slow in flight is taken for lost all the same. That does no harm, because a new epoch voids it.
 
 use alloc::collections::BTreeSet;
 

@@ -11,7 +11,7 @@ use crate::led::{Led, LedConfig, LedMessage};
 use crate::mutex::{Epoch, Mutex, Promises, Roll, Tally};
 use crate::{About, Algorithm, Arena, Formula, Setting, SettingError, Settings, Synchrony, Values};
 
-/// The algorithm `A` in a group that mends itself, led by whoever the bully makes its leader.
+/// The algorithm `A` in a group that recovers, led by whoever the bully makes its leader.
 pub type Recovering<A> = Led<Bully, Assembly<A>>;
 
 /// What can be set about the recovery of any algorithm for mutual exclusion.
@@ -21,7 +21,7 @@ pub const SETTINGS: &[Setting] = &[
         values: Values::OneOf(&["auto", "on", "off"]),
         default: "auto",
         unsafe_values: &[],
-        help: "whether the group mends itself after failures; auto: if there is a failure to mend",
+        help: "whether the group recovers after failures; auto: if there is a failure to recover from",
     },
     Setting {
         key: "monitor",
@@ -41,7 +41,7 @@ pub const SETTINGS: &[Setting] = &[
 
 /// Whether this mutant shows only in a group that recovers.
 #[must_use]
-pub fn is_twin_of_recovery(name: &str) -> bool {
+pub fn is_mutant_of_recovery(name: &str) -> bool {
     Mutation::named(name).is_some()
 }
 
@@ -49,7 +49,7 @@ pub fn is_twin_of_recovery(name: &str) -> bool {
 #[must_use]
 pub fn recovers<A: Mutex>(settings: &Settings, members: &Members) -> bool {
     let view = || A::configure(settings, members).is_ok_and(|config| A::needs_majority(&config));
-    settings.get("recovery") == "on" || settings.mutant().is_some_and(is_twin_of_recovery) || view()
+    settings.get("recovery") == "on" || settings.mutant().is_some_and(is_mutant_of_recovery) || view()
 }
 
 impl<A: Mutex> Algorithm for Recovering<A> {
@@ -100,7 +100,7 @@ impl<A: Mutex> Mutex for Recovering<A> {
         A::announced(from, part_of::<A>(message)?)
     }
 
-    /// A group that mends itself needs nobody to mend it: the roll is as good as one of its own.
+    /// A group that recovers needs nobody to repair it: the roll is as good as one of its own.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
         let mut process = <Self as Protocol>::boot(boot);
         let install = Msg::Install { ballot: roll.epoch, roll: roll.clone(), left: BTreeSet::new() };

@@ -84,7 +84,7 @@ fn book_tv_k4_a_new_coordinator_keeps_holder_and_queue() {
     }
 }
 
-/// The twin that does not take over who waits lets them wait for ever.
+/// The mutant that does not take over who waits lets them wait forever.
 #[test]
 fn a_failover_that_forgets_the_queue_is_caught() {
     let mut world = group::<Central>(4, &[], Some("failover-forgets-queue"));
@@ -98,10 +98,10 @@ fn a_failover_that_forgets_the_queue_is_caught() {
     world.request(3, Request::Release);
     world.drain();
     world.observer.end(world.step(), crate::Ending::Quiet);
-    assert_eq!(world.observer.violation().expect("p1 waits for ever").property, "ME2");
+    assert_eq!(world.observer.violation().expect("p1 waits forever").property, "ME2");
 }
 
-/// F1: the coordinator dies while nobody wants anything. F3: it dies with a grant on its way, which is void.
+/// F1: the coordinator dies while nobody wants anything. F3: it dies with a grant in flight, which is void.
 #[test]
 fn book_f1_f3_coordinator_dies_idle_or_with_a_grant_on_its_way() {
     let mut world = group::<Central>(4, &[], None);
@@ -208,7 +208,7 @@ fn book_tv_d4_a_view_knows_who_is_inside() {
     assert_eq!(world.observer.violation(), None);
 }
 
-/// The shrinking twin in the same place lets p4 in: perfect knowledge of crashes is not enough.
+/// The shrinking mutant in the same place lets p4 in: perfect knowledge of crashes is not enough.
 #[test]
 fn book_tv_d4_shrinking_lets_two_in() {
     let members = Members::numbered(5);
@@ -376,7 +376,7 @@ fn a_new_epoch_is_later_than_all_that_the_algorithm_began() {
     assert_eq!(heard, Epoch { number: 2, creator: NodeId(3) });
     world.crash(2);
     suspect(&mut world, 4, 2);
-    // The token goes round for ever, so that everybody has to get its turn.
+    // The token circulates forever, so that everybody has to get its turn.
     for _ in 0..50 {
         for (from, to, _) in world.travelling() {
             world.deliver_nth(from, to, 0);

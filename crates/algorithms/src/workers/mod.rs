@@ -37,7 +37,7 @@
 //!
 //! **Caveats**: while two processes believe that they lead, each begins a later reign than the other, again and again,
 //! until their elections agree. Nothing is saved: a process that comes back has forgotten its results, and if all are down
-//! at once the work begins anew. A process that comes back is told the sum once more, and tells its application.
+//! at once the work begins again. A process that comes back is told the sum once more, and tells its application.
 //!
 //! **Counters**: the numbers of reigns are held against the terms of an election, whose numbers cannot be seen from here.
 //! They cannot be moved down on their own, and no visitor is led to them.

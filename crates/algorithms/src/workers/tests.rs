@@ -153,7 +153,7 @@ fn the_next_master_tells_the_sum_again() {
         world.deliver(1, 3);
         let lost = 3 - told;
         world.deliver(3, told);
-        // What was on its way to the other is lost with the master.
+        // What was in flight to the other is lost with the master.
         let late = world.processes[lost as usize - 1].clone();
         world.drain();
         world.processes[lost as usize - 1] = late;

@@ -1,4 +1,4 @@
-//! Everything that can happen to a small group of which everyone asks for one lock for ever.
+//! Everything that can happen to a small group of which everyone asks for one lock forever.
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 #![allow(
@@ -19,7 +19,7 @@ use conclave_core::{
 pub struct Global<A: Mutex> {
     pub members: Members,
     pub processes: Vec<A>,
-    /// What is on its way between two processes; sorted where it may arrive in any order.
+    /// What is in flight between two processes; sorted where it may arrive in any order.
     pub channels: BTreeMap<(NodeId, NodeId), Vec<A::Message>>,
     pub timers: BTreeSet<(NodeId, A::Timer)>,
     pub apps: Vec<App>,
@@ -270,14 +270,14 @@ impl<A: Mutex> Graph<A> {
         self.states.len()
     }
 
-    /// Whether there is a way round on which this process waits for ever although nobody is to blame: every message
-    /// arrives, every timer runs out, whoever is inside leaves, whoever is out asks again, and others are let in.
+    /// Whether there is a way round on which this process waits forever although nobody is to blame: every message
+    /// arrives, every timer expires, whoever is inside leaves, whoever is out asks again, and others are let in.
     pub fn starves(&self, victim: usize) -> bool {
         let waits = |state: usize| self.states[state].apps[victim] == App::Waiting;
         components(&self.after, waits).iter().any(|round| self.is_fair(round, victim))
     }
 
-    /// Whoever walks round all these states for ever sees every channel empty and every timer unarmed again and again.
+    /// Whoever walks round all these states forever sees every channel empty and every timer unarmed again and again.
     fn is_fair(&self, round: &[usize], victim: usize) -> bool {
         let states = || round.iter().map(|state| &self.states[*state]);
         let first = &self.states[round[0]];

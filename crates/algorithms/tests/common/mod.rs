@@ -23,9 +23,9 @@ pub struct Plan {
     pub cancel_one_in: usize,
     /// One message in so many is delivered twice; 0 for none.
     pub duplicate_one_in: usize,
-    /// Messages travel for ever: the run is over when nobody wants anything any more.
+    /// Messages travel forever: the run is over when nobody wants anything any more.
     pub restless: bool,
-    /// Timers run out although messages are still on their way.
+    /// Timers run out although messages are still in flight.
     pub hasty: bool,
 }
 

@@ -12,15 +12,15 @@ impl<F: Family> Worker<F> {
     pub fn visit(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32]) {
         self.present.clear();
         self.present.extend_from_slice(root);
-        self.left.clear();
-        self.right.clear();
+        self.cells.clear();
+        self.channels.clear();
         let (world, nodes) = root.split_last().expect("the world comes last");
         for node in nodes {
             let node = base.nodes.get(*node);
-            self.left.push(node[0]);
-            self.right.extend_from_slice(&node[1..]);
+            self.cells.push(node[0]);
+            self.channels.extend_from_slice(&node[1..]);
         }
-        self.left.push(*world);
+        self.cells.push(*world);
         self.list(base, model);
     }
 
@@ -31,11 +31,11 @@ impl<F: Family> Worker<F> {
 
     pub(super) fn list(&mut self, base: &Tables<F>, model: &Model<F>) {
         let n = model.n();
-        let budgets = base.worlds.get(self.left[n]).budgets;
+        let budgets = base.worlds.get(self.cells[n]).budgets;
         let mut actions = core::mem::take(&mut self.actions);
         actions.clear();
         for place in 0..n {
-            let meta = &base.metas[self.left[place] as usize];
+            let meta = &base.metas[self.cells[place] as usize];
             let at = place as u8;
             if !meta.is_up {
                 if budgets.restarts > 0 {
@@ -54,7 +54,7 @@ impl<F: Family> Worker<F> {
                 }
             }
             for peer in (0..n).filter(|peer| *peer != place) {
-                let theirs = &base.metas[self.left[peer] as usize];
+                let theirs = &base.metas[self.cells[peer] as usize];
                 let heard = meta.heard[peer];
                 if heard.due(theirs.life, theirs.is_up, model.detector).is_some() {
                     actions.push(Action::Notice { place: at, peer: peer as u8 });
@@ -100,14 +100,14 @@ impl<F: Family> Worker<F> {
         if !model.mortal[usize::from(place)] {
             return;
         }
-        self.next_left.clone_from(&self.left);
-        self.next_right.clone_from(&self.right);
+        self.next_cells.clone_from(&self.cells);
+        self.next_channels.clone_from(&self.channels);
         if let Action::Restart { .. } = actions[step] {
             self.revive(base, model, place);
         }
         let Trigger { cause, .. } = self.trigger(base, model, actions[step]);
         let at = usize::from(place);
-        let record = self.record(base, model, self.next_left[at], place, cause);
+        let record = self.record(base, model, self.next_cells[at], place, cause);
         for cut in 0..self.at_record(record).cuts.len() {
             let sends = self.at_record(record).cuts[cut].sends;
             let losses = self.losses(base, model, at, &self.at_record(record).sends[..sends]);
@@ -137,11 +137,11 @@ impl<F: Family> Worker<F> {
         to: usize,
         actions: &mut Vec<Action>,
     ) {
-        let content = self.right[channel(model.n(), from, to)];
+        let content = self.channels[channel(model.n(), from, to)];
         if content == 0 {
             return;
         }
-        let budgets = base.worlds.get(self.left[model.n()]).budgets;
+        let budgets = base.worlds.get(self.cells[model.n()]).budgets;
         let letters = base.channels.get(content);
         for (nth, letter) in letters.iter().enumerate() {
             let is_repeated = nth > 0 && letters[nth - 1] == *letter;
@@ -167,7 +167,7 @@ impl<F: Family> Worker<F> {
             return false;
         }
         let mut waits = false;
-        for cell in &self.left[..model.n()] {
+        for cell in &self.cells[..model.n()] {
             for (_, max) in &base.metas[*cell as usize].timers {
                 if *max == 0 {
                     return false;
@@ -175,7 +175,7 @@ impl<F: Family> Worker<F> {
                 waits = true;
             }
         }
-        for content in self.right.iter().filter(|content| **content != 0) {
+        for content in self.channels.iter().filter(|content| **content != 0) {
             if base.channels.get(*content).iter().any(|letter| letter.left() == 0) {
                 return false;
             }
@@ -190,14 +190,14 @@ impl<F: Family> Worker<F> {
             let meta = &base.metas[*cell as usize];
             meta.timers.is_empty() && !meta.asks.iter().any(|(is_fair, _)| *is_fair)
         };
-        self.right.iter().all(|content| *content == 0)
-            && self.left[..model.n()].iter().all(rests)
+        self.channels.iter().all(|content| *content == 0)
+            && self.cells[..model.n()].iter().all(rests)
             && !self.actions.iter().any(|action| matches!(action, Action::Notice { .. }))
     }
 
     /// What is broken in the present state because nothing moves any more.
     pub(super) fn stuck(&mut self, base: &Tables<F>) -> u32 {
-        let world = *self.left.last().expect("the world comes last");
+        let world = *self.cells.last().expect("the world comes last");
         if let Some(broken) = self.quiets.get(&world) {
             return *broken;
         }

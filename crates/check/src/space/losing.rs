@@ -1,9 +1,9 @@
 //! What a crash may lose of a channel.
 //!
-//! A process has an outbox per peer. On a channel that keeps its order, a crash loses a suffix of what is on its way. Where
+//! A process has an outbox per peer. On a channel that keeps its order, a crash loses a suffix of what is in flight. Where
 //! messages overtake each other nobody knows which of them left first, and any of them may be lost.
 //!
-//! The ways to lose something are numbered; number 0 loses nothing. They are counted with what was on its way before the
+//! The ways to lose something are numbered; number 0 loses nothing. They are counted with what was in flight before the
 //! step in which the process crashes, and how many messages it sent in that step.
 
 use crate::model::Letter;
@@ -11,7 +11,7 @@ use crate::model::Letter;
 /// What is left of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// Of what was on its way before.
+    /// Of what was in flight before.
     pub old: Vec<Letter>,
     /// Of each message that was sent in the last step, whether it is left.
     pub new: Vec<bool>,

@@ -21,11 +21,11 @@ impl<F: Family> Worker<F> {
         Trigger { cause, from, tag, cost }: Trigger,
     ) -> (u32, bool) {
         let at = usize::from(place);
-        let record = self.record(base, model, self.next_left[at], place, cause);
+        let record = self.record(base, model, self.next_cells[at], place, cause);
         let Record { cell, is_silent, is_visible, multiplies_tokens, .. } = *self.at_record(record);
-        self.next_left[at] = cell;
+        self.next_cells[at] = cell;
         let mut changed =
-            Changed { world: self.next_left[model.n()], tag: 0, retag: Retag::Nothing, broken: 0 };
+            Changed { world: self.next_cells[model.n()], tag: 0, retag: Retag::Nothing, broken: 0 };
         if !is_silent || cost != Cost::Nothing || model.order {
             changed = self.change(base, model, Change::Step { place, record, from, tag, cost });
             self.retag(base, model, changed.retag);
@@ -36,7 +36,7 @@ impl<F: Family> Worker<F> {
         }
         for nth in 0..self.at_record(record).sends.len() {
             let (to, message) = self.at_record(record).sends[nth];
-            let is_up = self.meta(base, self.next_left[usize::from(to)]).is_up;
+            let is_up = self.meta(base, self.next_cells[usize::from(to)]).is_up;
             self.found.sent.push((at, usize::from(to), message, !is_up));
             if is_up {
                 let letter = Letter::new(message, changed.tag, life, ticks);
@@ -55,13 +55,13 @@ impl<F: Family> Worker<F> {
         match action {
             Action::Ask { place, nth } => {
                 let (_, is_cancel) =
-                    base.metas[self.left[usize::from(place)] as usize].asks[usize::from(nth)];
+                    base.metas[self.cells[usize::from(place)] as usize].asks[usize::from(nth)];
                 Trigger::of(Cause::Ask { nth }, if is_cancel { Cost::Cancel } else { Cost::Nothing })
             }
             Action::Timer { nth, .. } => Trigger::of(Cause::Timer { nth }, Cost::Nothing),
             Action::Notice { place, peer } => {
-                let theirs = &base.metas[self.left[usize::from(peer)] as usize];
-                let heard = base.metas[self.left[usize::from(place)] as usize].heard[usize::from(peer)];
+                let theirs = &base.metas[self.cells[usize::from(peer)] as usize];
+                let heard = base.metas[self.cells[usize::from(place)] as usize].heard[usize::from(peer)];
                 let heard =
                     heard.due(theirs.life, theirs.is_up, model.detector).expect("it is listed as due");
                 Trigger::of(Cause::Notice { peer, heard }, Cost::Nothing)
@@ -80,11 +80,11 @@ impl<F: Family> Worker<F> {
     /// Takes note of who sends to whom.
     pub(super) fn learn(&mut self, base: &Tables<F>, at: usize, record: u32) {
         let mut facts = self.found.facts.take().expect("facts are wanted");
-        let role = (at, self.meta(base, self.left[at]).phase);
-        facts.note_move(role, self.meta(base, self.next_left[at]).phase);
+        let role = (at, self.meta(base, self.cells[at]).phase);
+        facts.note_move(role, self.meta(base, self.next_cells[at]).phase);
         for (to, _) in &self.at_record(record).sends {
             let to = usize::from(*to);
-            facts.note_send(role, (to, self.meta(base, self.next_left[to]).phase));
+            facts.note_send(role, (to, self.meta(base, self.next_cells[to]).phase));
         }
         self.found.facts = Some(facts);
     }
@@ -179,7 +179,7 @@ impl<F: Family> Worker<F> {
     /// What happens to the world, worked out once.
     pub(super) fn change(&mut self, base: &Tables<F>, model: &Model<F>, change: Change) -> Changed {
         let n = model.n();
-        let key = (self.next_left[n], change);
+        let key = (self.next_cells[n], change);
         let changed = match self.changes.get(&key) {
             Some(changed) => *changed,
             None => {
@@ -194,7 +194,7 @@ impl<F: Family> Worker<F> {
                 changed
             }
         };
-        self.next_left[n] = changed.world;
+        self.next_cells[n] = changed.world;
         changed
     }
 
@@ -323,7 +323,7 @@ impl<F: Family> Worker<F> {
         (tag, retag)
     }
 
-    /// Changes what the messages on their way tell of requests.
+    /// Changes what the messages in flight tell of requests.
     pub(super) fn retag(&mut self, base: &Tables<F>, model: &Model<F>, retag: Retag) {
         if !model.order {
             return;
@@ -331,7 +331,7 @@ impl<F: Family> Worker<F> {
         let n = model.n();
         for (from, to) in pairs(n) {
             let place = channel(n, from, to);
-            let content = self.next_right[place];
+            let content = self.next_channels[place];
             let concerned = match retag {
                 Retag::Nothing => false,
                 Retag::New(_) => true,
@@ -354,15 +354,15 @@ impl<F: Family> Worker<F> {
                 letters.sort_unstable();
             }
             self.letters = letters;
-            self.next_right[place] = self.channel_id(base);
+            self.next_channels[place] = self.channel_id(base);
         }
     }
 
     /// What is broken if there are too many tokens.
     pub(super) fn count_tokens(&mut self, base: &Tables<F>) -> u32 {
-        let (cells, _) = self.next_left.split_at(self.next_left.len() - 1);
+        let (cells, _) = self.next_cells.split_at(self.next_cells.len() - 1);
         let held = cells.iter().filter_map(|cell| self.meta(base, *cell).token);
-        let letters = self.next_right.iter().flat_map(|content| self.letters(base, *content));
+        let letters = self.next_channels.iter().flat_map(|content| self.letters(base, *content));
         let carried = letters.filter_map(|letter| F::token_in(self.message(base, letter.message())));
         let tokens: Vec<_> = held.chain(carried).collect();
         F::too_many(&tokens).map_or(0, |breach| self.note(vec![breach]))
@@ -370,9 +370,9 @@ impl<F: Family> Worker<F> {
 
     pub(super) fn crash(&mut self, base: &Tables<F>, model: &Model<F>, place: u8, loss: u16) -> u32 {
         let at = usize::from(place);
-        let mut cell = base.cells.get(self.left[at]).clone();
+        let mut cell = base.cells.get(self.cells[at]).clone();
         crash::<F>(&mut cell);
-        self.next_left[at] = self.cell_id(base, cell);
+        self.next_cells[at] = self.cell_id(base, cell);
         self.close(base, model, at, &[], loss);
         let changed = self.change(base, model, Change::Crash { place, loses: !self.found.lost.is_empty() });
         self.retag(base, model, changed.retag);
@@ -394,11 +394,11 @@ impl<F: Family> Worker<F> {
             _ => 0,
         };
         let Trigger { cause, from, tag, cost } = self.trigger(base, model, step);
-        let record = self.record(base, model, self.next_left[at], place, cause);
+        let record = self.record(base, model, self.next_cells[at], place, cause);
         let Cut { cell, sends, effects, .. } = self.at_record(record).cuts[usize::from(cut)];
         let sends: Vec<_> = self.at_record(record).sends[..sends].to_vec();
         self.found.interrupted = Some(effects);
-        self.next_left[at] = cell;
+        self.next_cells[at] = cell;
         let kept = self.close(base, model, at, &sends, loss);
         let loses = !self.found.lost.is_empty();
         let change = Change::Interrupt { place, record, cut, from, tag, cost, loses };
@@ -406,7 +406,7 @@ impl<F: Family> Worker<F> {
         self.retag(base, model, changed.retag);
         let (life, ticks) = (self.meta(base, cell).life, model.ticks.unwrap_or(0));
         for ((to, message), is_kept) in sends.into_iter().zip(kept) {
-            let is_up = self.meta(base, self.next_left[usize::from(to)]).is_up;
+            let is_up = self.meta(base, self.next_cells[usize::from(to)]).is_up;
             self.found.sent.push((at, usize::from(to), message, !is_up));
             if is_kept {
                 let letter = Letter::new(message, changed.tag, life, ticks);
@@ -419,19 +419,19 @@ impl<F: Family> Worker<F> {
     /// In how many ways a process may lose what it has sent, and sends now.
     pub(super) fn losses(&self, base: &Tables<F>, model: &Model<F>, at: usize, sends: &[(u8, u32)]) -> usize {
         let ways = (0..model.n()).filter(|to| *to != at).map(|to| {
-            let old = base.channels.get(self.right[channel(model.n(), at, to)]);
+            let old = base.channels.get(self.channels[channel(model.n(), at, to)]);
             ways(model.fifo, old, self.sends_to(base, to, sends))
         });
         ways.fold(1, usize::saturating_mul)
     }
 
-    /// How many of these messages are on their way to a process; none if it is down.
+    /// How many of these messages are in flight to a process; none if it is down.
     fn sends_to(&self, base: &Tables<F>, to: usize, sends: &[(u8, u32)]) -> usize {
-        let is_up = base.metas[self.left[to] as usize].is_up;
+        let is_up = base.metas[self.cells[to] as usize].is_up;
         if is_up { sends.iter().filter(|(other, _)| usize::from(*other) == to).count() } else { 0 }
     }
 
-    /// The channels of a process that crashes: what is on its way to it is gone, and some of what it has sent, and sends
+    /// The channels of a process that crashes: what is in flight to it is gone, and some of what it has sent, and sends
     /// now, is lost. Says of the latter which are left.
     fn close(
         &mut self,
@@ -445,8 +445,8 @@ impl<F: Family> Worker<F> {
         let mut left = vec![false; sends.len()];
         let mut loss = usize::from(loss);
         for to in (0..n).filter(|to| *to != at) {
-            self.next_right[channel(n, to, at)] = 0;
-            let old = base.channels.get(self.right[channel(n, at, to)]);
+            self.next_channels[channel(n, to, at)] = 0;
+            let old = base.channels.get(self.channels[channel(n, at, to)]);
             let new = self.sends_to(base, to, sends);
             let ways = ways(model.fifo, old, new);
             let way = loss % ways;
@@ -458,7 +458,7 @@ impl<F: Family> Worker<F> {
                 self.found.lost.extend(lost.map(|letter| (at, to, letter.message())));
                 self.letters.clone_from(&kept.old);
                 let content = if self.letters.is_empty() { 0 } else { self.channel_id(base) };
-                self.next_right[channel(n, at, to)] = content;
+                self.next_channels[channel(n, at, to)] = content;
             }
             let own = (0..sends.len()).filter(|nth| new > 0 && usize::from(sends[*nth].0) == to);
             for (nth, is_kept) in own.zip(kept.new) {
@@ -472,16 +472,16 @@ impl<F: Family> Worker<F> {
     /// A process is up again, and yet to be started.
     pub(super) fn revive(&mut self, base: &Tables<F>, model: &Model<F>, place: u8) -> u32 {
         let at = usize::from(place);
-        let old = base.cells.get(self.left[at]);
+        let old = base.cells.get(self.cells[at]);
         let saved = old.durable.clone().filter(|_| !model.budgets.amnesia);
         let life = old.life.next();
         let mut cell = model.boot(at, life, saved, old.app.clone());
-        cell.heard = self.left[..model.n()]
+        cell.heard = self.cells[..model.n()]
             .iter()
             .map(|peer| Heard { life: base.metas[*peer as usize].life, is_down: false })
             .collect();
         cell.heard[at].life = life;
-        self.next_left[at] = self.cell_id(base, cell);
+        self.next_cells[at] = self.cell_id(base, cell);
         self.change(base, model, Change::Revival { place, life }).broken
     }
 
@@ -494,11 +494,11 @@ impl<F: Family> Worker<F> {
     /// Time passes for everyone.
     pub(super) fn tick(&mut self, base: &Tables<F>, n: usize) {
         for place in 0..n {
-            let id = self.left[place];
+            let id = self.cells[place];
             if base.metas[id as usize].timers.is_empty() {
                 continue;
             }
-            self.next_left[place] = match self.ticked.get(&id) {
+            self.next_cells[place] = match self.ticked.get(&id) {
                 Some(later) => *later,
                 None => {
                     let mut cell = base.cells.get(id).clone();
@@ -514,11 +514,12 @@ impl<F: Family> Worker<F> {
                 }
             };
         }
-        for place in 0..self.right.len() {
-            if self.right[place] != 0 {
+        for place in 0..self.channels.len() {
+            if self.channels[place] != 0 {
                 self.letters.clear();
-                self.letters.extend(base.channels.get(self.right[place]).iter().map(|letter| letter.aged()));
-                self.next_right[place] = self.channel_id(base);
+                self.letters
+                    .extend(base.channels.get(self.channels[place]).iter().map(|letter| letter.aged()));
+                self.next_channels[place] = self.channel_id(base);
             }
         }
     }

@@ -21,7 +21,7 @@ pub struct Tables<F: Family> {
     pub channels: Interner<Box<[Letter]>>,
     pub worlds: Interner<World<F::Ledger>>,
     pub timers: Interner<<ProtocolOf<F> as Protocol>::Timer>,
-    /// A process together with what is on its way to it: its cell, and its incoming channels by sender.
+    /// A process together with what is in flight to it: its cell, and its incoming channels by sender.
     pub nodes: Tuples,
 }
 

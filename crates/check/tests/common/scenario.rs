@@ -84,7 +84,7 @@ impl Scenario {
         Self { entries, ..self }
     }
 
-    /// With these failures; a lock mends itself after a crash.
+    /// With these failures; a lock recovers after a crash.
     pub fn failing(mut self, budgets: Budgets) -> Self {
         let is_lock =
             registry::find(&self.setup.algorithm).is_some_and(|about| about.family == mutex::FAMILY);
@@ -200,7 +200,7 @@ impl<U: Use> Builder<'_, U> {
         let ledger = mutex::Ledger::new::<A>(&config, &members, scope);
         let goes_on =
             A::is_restless(&config) || A::asks_again(&config) || self.scenario.entries == AskBudget::Forever;
-        // The numbers of a group that mends itself are not those of its members' places.
+        // The numbers of a group that recovers are not those of its members' places.
         let lowers = goes_on && !A::CHANGES_GROUP;
         self.hand_over::<Locking<A>>(&A::ABOUT, members, config, ledger, lowers)
     }

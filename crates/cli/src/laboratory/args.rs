@@ -51,7 +51,7 @@ pub enum LaboratoryCommand {
 pub struct ListArgs {
     /// An algorithm, to see everything about it.
     pub algo: Option<String>,
-    /// List the broken twins, on which properties are tried out.
+    /// List the mutants, on which properties are tried out.
     #[arg(long)]
     pub mutants: bool,
     /// Show costs, assumptions and the faults that each survives, too.
@@ -105,7 +105,7 @@ pub struct SimArgs {
     /// 1021. The same as --set stamps=4:1020.
     #[arg(long, value_name = "P=N", value_parser = parse_stamp, allow_hyphen_values = true, help_heading = GROUP)]
     pub stamp: Vec<(NodeId, u64)>,
-    /// Run a broken twin instead; `conclave list --mutants` shows them.
+    /// Run a mutant instead; `conclave list --mutants` shows them.
     #[arg(long, value_name = "NAME", help_heading = GROUP)]
     pub mutant: Option<String>,
     /// How many locks there are, each run by its own instance.
@@ -131,7 +131,7 @@ pub struct SimArgs {
     #[arg(long, value_enum, default_value = "saturated", help_heading = LOAD)]
     pub load: LoadArg,
     /// Pause between an exit and the next request [default: 0; random if the load is open, or light and idle messages
-    /// travel for ever].
+    /// travel forever].
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, help_heading = LOAD)]
     pub think: Option<Span>,
     /// How long a process stays inside [default: the longest delay].
@@ -192,7 +192,7 @@ pub struct SimArgs {
     /// losing them.
     #[arg(long, value_name = "1,2/3@T..T[:hold]", allow_hyphen_values = true, help_heading = FAULTS)]
     pub partition: Vec<Partition>,
-    /// The token that is on its way at T, or else the next that is sent, is lost (repeatable); only where there is one.
+    /// The token that is in flight at T, or else the next that is sent, is lost (repeatable); only where there is one.
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true, help_heading = FAULTS)]
     pub lose_token: Vec<u64>,
     /// What processes are told of crashes: none, perfect, late:SPAN or wrong:SPAN [default: perfect if anybody crashes,
@@ -581,8 +581,8 @@ fn is_decisive(heading: &str) -> bool {
 
 const LIST_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave list                     every algorithm, a line each
-  conclave list ricart-agrawala     one of them, with settings and broken twins
-  conclave list --mutants --json    all broken twins, for a program";
+  conclave list ricart-agrawala     one of them, with settings and mutants
+  conclave list --mutants --json    all mutants, for a program";
 
 const EXPLAIN_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave explain ME1              a property that a report names

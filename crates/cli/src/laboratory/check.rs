@@ -163,7 +163,7 @@ fn check_named(option: &str, named: Option<&Ids>, members: &Members) -> Result<(
     }
 }
 
-/// The searches to make, one after the other until one breaks something: one, or those that refute a broken twin.
+/// The searches to make, one after the other until one breaks something: one, or those that refute a mutant.
 fn attempts(args: &CheckArgs, mutant: Option<&Mutant>, lead: &[Command]) -> Result<Vec<Options>, Failure> {
     let safety = args.safety || args.verify_reduction;
     if args.order && safety && !args.no_reduction {
@@ -237,7 +237,7 @@ fn budgets(args: &CheckArgs, usual: Budgets) -> Result<Budgets, Failure> {
 /// Says so if a search may have no end but that of the memory.
 fn warn_of_size(options: &Options) {
     if options.entries == AskBudget::Forever && !options.budgets.is_faultless() {
-        let why = "with failures, who asks for ever may do so in ever new lives and epochs";
+        let why = "with failures, who asks forever may do so in ever new lives and epochs";
         notice(
             "note",
             &format!("{why}: the search may go on until the memory is used up; --depth bounds it"),

@@ -93,7 +93,7 @@ fn command_to(
             let everywhere = || cluster.manifest.processes.iter().map(|member| vec![member.id]).collect();
             let groups = groups.as_ref().map_or_else(everywhere, |Groups(groups)| groups.clone());
             cluster.part(&groups, false)?;
-            output::show("mended\n")?;
+            output::show("healed\n")?;
             Ok(Verdict::Held)
         }
         ClusterCommand::Trace { output } => trace(cluster, output, catalogue),

@@ -12,7 +12,7 @@ use super::survival;
 use crate::failure::{Failure, Verdict};
 use crate::program;
 
-/// Shows every algorithm, one of them, or the broken twins.
+/// Shows every algorithm, one of them, or the mutants.
 pub fn run(args: &ListArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let chosen = match &args.algo {
         Some(name) => vec![catalogue.find(name).ok_or_else(|| no_such_algorithm(name, catalogue))?.about],
@@ -82,9 +82,9 @@ fn survives(about: &About) -> String {
     indented("  survives  ", &fates.join("; "))
 }
 
-/// The broken twins under the names of the algorithms.
+/// The mutants under the names of the algorithms.
 fn mutant_list(chosen: &[&'static About]) -> String {
-    let lists = chosen.iter().map(|about| format!("{}\n{}", about.name.bold(), twins(about)));
+    let lists = chosen.iter().map(|about| format!("{}\n{}", about.name.bold(), mutant_lines(about)));
     lists.collect::<Vec<_>>().join("\n")
 }
 
@@ -111,8 +111,8 @@ pub fn details(about: &About) -> String {
         about.every_setting().for_each(|setting| text += &setting_lines(setting));
     }
     if !about.mutants.is_empty() {
-        text += &format!("\n{}\n", "broken twins, for --mutant".bold());
-        text += &twins(about);
+        text += &format!("\n{}\n", "mutants, for --mutant".bold());
+        text += &mutant_lines(about);
     }
     text
 }
@@ -123,7 +123,7 @@ pub fn requests(about: &About) -> Vec<String> {
     usages.map(|usage| format!("{} {}", usage.traced, usage.values).trim_end().to_owned()).collect()
 }
 
-fn twins(about: &About) -> String {
+fn mutant_lines(about: &About) -> String {
     let lines = about.mutants.iter().map(|mutant| {
         let Mutant { name, breaks, nodes, change, trigger } = mutant;
         let change = format!("{change}{}", needs(*trigger));
@@ -132,13 +132,13 @@ fn twins(about: &About) -> String {
     lines.collect()
 }
 
-/// What it takes to see a twin break something, beyond the right order of messages.
+/// What it takes to see a mutant break something, beyond the right order of messages.
 pub fn needs(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::Schedule => "",
         Trigger::Crash => " (seen after a crash)",
         Trigger::Suspicion => " (seen under wrong suspicions)",
-        Trigger::Forever => " (seen by a checker, where everyone asks for ever)",
+        Trigger::Forever => " (seen by a checker, where everyone asks forever)",
     }
 }
 

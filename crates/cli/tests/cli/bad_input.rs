@@ -153,7 +153,7 @@ fn files_that_are_neither_script_nor_trace_are_refused() {
     desk.put("nobody", "run nobody -n 2\n---\n");
     replay("nobody").refused("there is no algorithm 'nobody'");
     desk.put("early", "run lamport -n 2\ndeliver p1 => p2\n---\n");
-    replay("early").refused("line 2: no message is on its way");
+    replay("early").refused("line 2: no message is in flight");
     desk.put("join", "run lamport -n 2\njoin 3\n---\n");
     replay("join").refused("lamport lets nobody join or leave");
     desk.put("setting", "run lamport -n 2 --set tone=high\n---\n");

@@ -38,7 +38,7 @@ fn the_report_for_programs_has_its_fields() {
 
 /// The counterexample is a script that the simulator plays with the same result, recorded output and all.
 #[test]
-fn a_broken_twin_is_refuted_by_a_script() {
+fn a_mutant_is_refuted_by_a_script() {
     let desk = Desk::new();
     let script = desk.path("bug.script");
     let page = conclave(&words("check ricart-agrawala --mutant no-tie-break --script", &script)).ends(1).out;
@@ -188,7 +188,7 @@ fn a_search_that_is_cut_off_says_so() {
 #[test]
 fn a_search_that_may_have_no_end_says_so() {
     let ran = line("check central -n 2 --entries forever --crashes 1 --memory 8M").ends(1);
-    assert!(ran.err.starts_with("note: with failures, who asks for ever"), "{}", ran.err);
+    assert!(ran.err.starts_with("note: with failures, who asks forever"), "{}", ran.err);
     assert_eq!(line("check central -n 2 --entries forever --crashes 1 --depth 5").ends(0).err, "");
 }
 
@@ -261,16 +261,16 @@ fn every_wrong_option_is_answered_by_one_sentence() {
     conclave(&words("check central -n 2 --script", &desk.path("nowhere/bug.script"))).refused("cannot write");
 }
 
-/// Who waits for ever although everything goes on: a way, and a circle.
+/// Who waits forever although everything goes on: a way, and a circle.
 #[test]
 fn a_run_without_end_is_a_circle() {
     let desk = Desk::new();
     let script = desk.path("bug.script");
     let page = conclave(&words("check chang-roberts --mutant endless-news --script", &script)).ends(1).out;
     for part in [
-        "✗ END is broken: messages go round for ever",
-        " steps that go round for ever",
-        "# From here on it goes round for ever.\nloop\n",
+        "✗ END is broken: messages circulate forever",
+        " steps that repeat forever",
+        "# From here on it repeats forever.\nloop\n",
         "\nagain\n",
         "✓ the simulator sees it, too",
     ] {
@@ -308,7 +308,7 @@ fn a_search_begins_anywhere_in_a_recorded_run() {
     ] {
         let records = recorded(&desk, options);
         for part in 0..=4 {
-            // A group that mends itself relies on time.
+            // A group that recovers relies on time.
             let untimed = if options.contains("majority") { "--untimed" } else { "" };
             let ran = from(&desk, records * part / 4, &format!("--safety --depth 2 --json {untimed}"));
             assert!(ran.code < 2, "{options}, {part} quarters:\n{}", ran.err);

@@ -98,7 +98,7 @@ fn a_recorded_run_comes_out_the_same() {
     }
 }
 
-/// A pause excuses from the order of arrival; a repetition knows nothing of it and must not judge anew.
+/// A pause excuses from the order of arrival; a repetition knows nothing of it and must not judge again.
 #[test]
 fn pauses_and_cuts_are_not_held_against_a_recorded_run() {
     let desk = Desk::new();

@@ -113,20 +113,20 @@ fn a_run_with_faults_says_how_long_nobody_could_enter() {
     assert_eq!(line("sim central --entries 1 --json").ends(0).json()["outages"], serde_json::json!([]));
 }
 
-/// The promise that falls first need not be the one that the twin is meant to break.
+/// The promise that falls first need not be the one that the mutant is meant to break.
 #[test]
-fn every_broken_twin_is_caught_and_its_script_breaks_the_same_promise() {
+fn every_mutant_is_caught_and_its_script_breaks_the_same_promise() {
     let desk = Desk::new();
-    for twin in line("list --mutants --json").json().as_array().expect("twins") {
-        let text = |field: &str| twin[field].as_str().expect("a word").to_owned();
-        // What takes for ever no run shows.
+    for mutant in line("list --mutants --json").json().as_array().expect("mutants") {
+        let text = |field: &str| mutant[field].as_str().expect("a word").to_owned();
+        // What takes forever no run shows.
         if text("trigger") == "forever" {
             continue;
         }
         let (algorithm, name) = (text("algorithm"), text("name"));
-        let command = format!("sim {algorithm} -n {} --mutant {name} --seeds 1000 --json", twin["nodes"]);
+        let command = format!("sim {algorithm} -n {} --mutant {name} --seeds 1000 --json", mutant["nodes"]);
         // Some need to be alone with the lock, some need company; some need rivals, some a dead leader.
-        let dead = format!("--crash {}@0 --start 1", twin["nodes"]);
+        let dead = format!("--crash {}@0 --start 1", mutant["nodes"]);
         let ways = if text("breaks").starts_with('E') {
             vec!["--start all", "--start 1", &dead]
         } else if text("breaks").starts_with('W') {

@@ -1,4 +1,4 @@
-//! Links that are cut and mended by `conclave cluster`.
+//! Links that are cut and healed by `conclave cluster`.
 
 use std::time::Instant;
 

@@ -38,7 +38,7 @@ impl Wired {
         wired
     }
 
-    /// Cuts or mends all wires between the two sides.
+    /// Cuts or heals all wires between the two sides.
     fn part(wires: &BTreeMap<(u32, u32), Wire>, is_cut: bool) {
         for ((from, to), wire) in wires {
             if FEW.contains(from) == MANY.contains(to) {

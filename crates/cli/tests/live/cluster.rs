@@ -195,7 +195,7 @@ impl Live<'_> {
     /// what they wrote may not fit together; then it is looked at again.
     pub fn settled(&self, requests: usize) -> Trace {
         let mut before = None;
-        until("nothing is on its way", || {
+        until("nothing is in flight", || {
             let sent: Vec<_> = self
                 .statuses()
                 .into_iter()

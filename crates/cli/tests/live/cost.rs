@@ -8,7 +8,7 @@ use conclave_algorithms::family::Wanted;
 use conclave_algorithms::measure::Ran;
 use conclave_algorithms::{Arena, Formula};
 use conclave_core::NodeId;
-use conclave_sim::stage::Stage;
+use conclave_sim::scripted::ScriptedRun;
 use conclave_trace::{Trace, What, commands_of};
 
 /// The algorithm's own messages.
@@ -30,7 +30,7 @@ pub fn formula(trace: &Trace) -> Formula {
         },
     );
     prepared.restless = false;
-    let mut stage = Stage::new(&prepared, None);
+    let mut stage = ScriptedRun::new(&prepared, None);
     *stage.observer() = Some(prepared.meter);
     for command in commands_of(trace) {
         stage.apply(&command).expect("what happened can happen");
@@ -47,7 +47,7 @@ pub fn formula(trace: &Trace) -> Formula {
     meter.measured(stage.judge(), &ran).formula
 }
 
-/// Whether the algorithm sends messages for ever, if it is left as it is.
+/// Whether the algorithm sends messages forever, if it is left as it is.
 pub fn is_restless(algorithm: &str, n: u32) -> bool {
     let nodes: Vec<_> = (1..=n).map(NodeId).collect();
     prepare(algorithm, Wanted::new(&nodes, &BTreeMap::new())).restless

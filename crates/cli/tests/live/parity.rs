@@ -105,7 +105,7 @@ fn parity_of_every_election() {
         let live = home.start(&format!("{} -n 5 --transmission 4s --suspect-after 20s", about.name));
         elect(&live, NodeId(4));
         compare(about.name, &live.settled(1));
-        // Again, with a leader whom everybody knows: who is confirmed need not be told of anew.
+        // Again, with a leader whom everybody knows: who is confirmed need not be told of again.
         let mut control = live.connect(NodeId(4));
         control.ask(&Ask::Wish(Wish::Elect)).expect("it listens");
         compare(about.name, &live.settled(2));

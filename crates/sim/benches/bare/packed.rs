@@ -5,7 +5,7 @@
 //! taken in the same run, since absolute figures say more about the machine than about the code.
 //!
 //! The run is the one that `conclave sim ricart-agrawala` makes under saturated load: all ask at the start, stay inside
-//! for 1000 µs, and ask again on their way out, until all `entries` are asked for. A message takes 1 to 1000 µs, drawn
+//! for 1000 µs, and ask again when they leave, until all `entries` are asked for. A message takes 1 to 1000 µs, drawn
 //! uniformly in whole microseconds. Messages carry what the algorithm needs: a request its stamp, both their sender.
 //!
 //! [`run`] keeps its events in a binary heap, as any simulator could; it is the yardstick. [`run_calendar`] keeps

@@ -1,4 +1,4 @@
-//! A token that goes round for ever: the smallest algorithm whose messages never come to rest.
+//! A token that circulates forever: the smallest algorithm whose messages never come to rest.
 
 use conclave_algorithms::mutex::{Epoch, Event, FenceCounter, Mutex, Promises, Request, Roll, Tally};
 use conclave_algorithms::{

@@ -21,7 +21,7 @@ pub enum Command {
         /// For which lock.
         lock: usize,
     },
-    /// The network does something to a message on its way.
+    /// The network does something to a message in flight.
     Carry {
         /// What it does.
         what: Carry,
@@ -32,13 +32,13 @@ pub enum Command {
         /// Which of the messages between the two.
         which: Which,
     },
-    /// Everything is delivered, the oldest first, until nothing is on its way.
+    /// Everything is delivered, the oldest first, until nothing is in flight.
     Settle,
-    /// Here begins what goes round for ever.
+    /// Here begins what repeats forever.
     Loop,
-    /// Everything is as it was at [`Loop`](Self::Loop), but for numbers that only grow: it goes round for ever.
+    /// Everything is as it was at [`Loop`](Self::Loop), but for numbers that only grow: it repeats forever.
     Again,
-    /// A timer runs out.
+    /// A timer expires.
     Timer {
         /// Whose.
         process: NodeId,

@@ -24,7 +24,7 @@ pub struct Setup {
     pub nodes: Vec<NodeId>,
     /// The settings of the algorithm that are given.
     pub settings: BTreeMap<String, String>,
-    /// The broken twin that runs instead.
+    /// The mutant that runs instead.
     pub mutant: Option<String>,
     /// The channel order, `"fifo"` or `"any"`, if it is not the one that the algorithm declares.
     pub channels: Option<String>,

@@ -64,7 +64,7 @@ pub(super) fn legend(story: &Story) -> Vec<(Swatch, String)> {
         (arrow(|a| matches!(a.end, End::Lost(_))), Swatch::Lost, "lost"),
         (arrow(|a| a.is_copy), Swatch::Copy, "second copy"),
         (arrow(|a| a.is_late), Swatch::Late, "overtaken"),
-        (arrow(|a| a.end == End::OnTheWay), Swatch::OnTheWay, "still on its way"),
+        (arrow(|a| a.end == End::OnTheWay), Swatch::OnTheWay, "still in flight"),
         (arrow(|a| a.is_overhead), Swatch::Overhead, "overhead"),
         (sign(Sort::Request), Swatch::Sign(Sort::Request), "request"),
         (sign(Sort::Event), Swatch::Sign(Sort::Event), "event"),
@@ -152,7 +152,7 @@ fn cut_item(cut: &Span, frame: &Frame) -> Item {
         .path("cut", rectangle(from, frame.top, to, frame.bottom))
         .path("wall", upright(from, frame.top, frame.bottom));
     match cut.end {
-        Some(_) => item.path("wall mended", upright(to, frame.top, frame.bottom)),
+        Some(_) => item.path("wall healed", upright(to, frame.top, frame.bottom)),
         None => item,
     }
 }

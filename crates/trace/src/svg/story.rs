@@ -447,7 +447,7 @@ impl<'a> Teller<'a> {
         for (send, start, copies) in rest {
             let Some(carried) = self.trace.records[send].what.carried() else { continue };
             for _ in 0..copies {
-                self.push_arrow(carried, send, start, End::OnTheWay, "still on its way at the end");
+                self.push_arrow(carried, send, start, End::OnTheWay, "still in flight at the end");
             }
         }
         let Self { mut story, open_bands, open_downs, open_absences, open_pauses, open_cuts, .. } = self;

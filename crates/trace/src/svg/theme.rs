@@ -69,7 +69,7 @@ const RULES: &[(&str, &str)] = &[
     (".trust", "fill:@bg;stroke:@good;stroke-width:1.5;stroke-linejoin:round"),
     (".cut", "fill:@bad;fill-opacity:0.09"),
     (".wall", "stroke:@bad;stroke-width:3"),
-    (".mended", "stroke-width:1.5;stroke-dasharray:4 4"),
+    (".healed", "stroke-width:1.5;stroke-dasharray:4 4"),
     (".finding", "stroke:@bad;stroke-width:1.8"),
     (".tick,.legend", "fill:@ink;fill-opacity:0.85"),
     (".fence", "fill:@holding-ink"),

@@ -93,7 +93,7 @@ impl Bully {
             }
             (false, above) => {
                 out.send(claim.leader, Msg::Nack(self.known));
-                // It will be back with a later term. If we went on, we could be ahead of it for ever.
+                // It will be back with a later term. If we went on, we could be ahead of it forever.
                 if let (Stage::Announcing { .. }, true) = (&self.stage, above) {
                     self.become_awaiting_coordinator(out);
                 }

@@ -537,7 +537,7 @@ mutants! {
         }
         SilentLeader {
             name: "silent-leader", breaks: "END", nodes: 3, trigger: Schedule,
-            change: "a leader that is called answers, but does not repeat its announcement: the caller calls for ever",
+            change: "a leader that is called answers, but does not repeat its announcement: the caller calls forever",
         }
     }
 }

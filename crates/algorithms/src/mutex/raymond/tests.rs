@@ -119,7 +119,7 @@ fn book_f9_inner_node_restarts() {
     world.drain();
     assert_eq!(entered(&world), [2, 1, 3]);
 
-    // The token was on its way to it.
+    // The token was in flight to it.
     let (mut world, config) = chain(3);
     world.request(3, Request::Acquire);
     world.deliver(3, 2);

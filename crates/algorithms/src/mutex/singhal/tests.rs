@@ -21,7 +21,7 @@ fn numbers(views: &[View]) -> Vec<u64> {
 }
 
 /// Of any two, one believes the other to be requesting. Between requests it may be that neither does, while the
-/// request of one is on its way to the other.
+/// request of one is in flight to the other.
 fn assert_pairs(world: &World<Singhal>, context: &str) {
     let n = world.members.len();
     let believes = |a: usize, b: usize| world.processes[a].views[b].is_requesting();
@@ -42,7 +42,7 @@ fn book_tv_g1_the_staircase_turns() {
     assert_eq!(world.log(), ["p3 => p1 Request", "p3 => p2 Request"]);
     world.deliver(3, 1);
     world.deliver(3, 2);
-    let (_, _, message) = world.in_flight().next().expect("the token is on its way");
+    let (_, _, message) = world.in_flight().next().expect("the token is in flight");
     let Msg::Token(token) = message else { panic!("{message:?}") };
     assert_eq!((letters(&token.views), numbers(&token.views)), ("NNRN".into(), vec![0, 0, 1, 0]));
     world.drain();

@@ -32,7 +32,7 @@ impl<O: conclave_core::Observer<TokenRing>> Ring<O> {
     /// Delivers the oldest message of a kind between two processes.
     fn carry(&mut self, from: u32, to: u32, kind: &str) {
         let nth = self.between(from, to).iter().position(|other| *other == kind);
-        self.deliver_nth(NodeId(from), NodeId(to), nth.expect("it is on its way"));
+        self.deliver_nth(NodeId(from), NodeId(to), nth.expect("it is in flight"));
     }
 
     /// How often a token was passed on.
@@ -50,7 +50,7 @@ impl<O: conclave_core::Observer<TokenRing>> Ring<O> {
         granted.map(|(id, _)| id.0).collect()
     }
 
-    /// What is on its way between two processes.
+    /// What is in flight between two processes.
     fn between(&self, from: u32, to: u32) -> Vec<&'static str> {
         let here = |(a, b, _): &(NodeId, NodeId, &TokenRingMessage)| (a.0, b.0) == (from, to);
         self.in_flight().filter(here).map(|(_, _, message)| message.kind()).collect()
@@ -227,7 +227,7 @@ mod parked {
         assert!(!ring.process(1).woken);
     }
 
-    /// Somebody else uses the token on its way: the late `Want` finds nothing to wake, and nobody needs it.
+    /// Somebody else uses the token in between: the late `Want` finds nothing to wake, and nobody needs it.
     #[test]
     fn a_want_that_comes_too_late_does_no_harm() {
         let mut ring = ring(3, PARKED);
@@ -561,7 +561,7 @@ mod trials {
             (0..self.left.len()).all(|place| idle(place) || !self.is_up(place))
         }
 
-        /// One thing that can happen without a fault, if any; timers run out before messages only in haste.
+        /// One thing that can happen without a fault, if any; timers expire before messages only in haste.
         fn step(&mut self, hasty: bool) -> bool {
             let mut choices: Vec<(NodeId, Option<(NodeId, usize)>)> = Vec::new();
             let travelling = self.ring.travelling();

@@ -39,7 +39,7 @@ pub struct CheckArgs {
     /// 1021. The same as --set stamps=4:1020.
     #[arg(long, value_name = "P=N", value_parser = parse_stamp, allow_hyphen_values = true, help_heading = GROUP)]
     pub stamp: Vec<(NodeId, u64)>,
-    /// Search a broken twin instead, with the failures that it takes to see it; `conclave list --mutants` shows them.
+    /// Search a mutant instead, with the failures that it takes to see it; `conclave list --mutants` shows them.
     #[arg(long, value_name = "NAME", help_heading = GROUP)]
     pub mutant: Option<String>,
 
@@ -122,7 +122,7 @@ pub struct CheckArgs {
     /// Look at runs of up to so many steps only.
     #[arg(long, value_name = "N", value_parser = parse_depth, allow_hyphen_values = true, help_heading = SEARCH)]
     pub depth: Option<u32>,
-    /// Do not follow states with more than so many messages on their way from one process to another.
+    /// Do not follow states with more than so many messages in flight from one process to another.
     #[arg(long, value_name = "N", value_parser = parse_in_flight, allow_hyphen_values = true, help_heading = SEARCH)]
     pub in_flight: Option<usize>,
     /// Stop after so long: 90s, 5m, 2h.
@@ -214,10 +214,8 @@ fn parse_depth(text: &str) -> Result<u32, String> {
 }
 
 fn parse_in_flight(text: &str) -> Result<usize, String> {
-    let (low, high) = (
-        (1, "with no message on its way nothing happens"),
-        (u64::from(u32::MAX), "no channel holds so many"),
-    );
+    let (low, high) =
+        ((1, "with no message in flight nothing happens"), (u64::from(u32::MAX), "no channel holds so many"));
     whole(text, "a number of messages", low, high).map(|most| most as usize)
 }
 

@@ -118,7 +118,7 @@ pub enum ClusterCommand {
         #[arg(value_parser = parse_groups)]
         groups: Groups,
     },
-    /// Mend what was cut.
+    /// Heal what was cut.
     Heal {
         /// Between these groups [default: everywhere].
         #[arg(value_parser = parse_groups)]

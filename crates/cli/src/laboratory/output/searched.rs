@@ -81,7 +81,7 @@ impl Searched<'_> {
         };
         let (one, more) = self.about.family.counted;
         match self.options.entries {
-            AskBudget::Forever => by(format!("{more} for ever")),
+            AskBudget::Forever => by(format!("{more} forever")),
             AskBudget::First => by(each(format!("1 {one}")) + " before it knows a result"),
             AskBudget::Times(times) => by(each(counted(times.into(), one, more))),
         }
@@ -128,7 +128,7 @@ impl Searched<'_> {
         let steps = counted(found.steps as u64, "step", "steps");
         if let Some(circle) = found.circle {
             let circle = counted(circle as u64, "step", "steps");
-            return format!("{steps}, and then {circle} that go round for ever");
+            return format!("{steps}, and then {circle} that repeat forever");
         }
         let is_fewest = !self.report.reduced && self.report.ticks.is_none();
         let fewest = if is_fewest { ", no way is shorter" } else { "" };

@@ -23,19 +23,19 @@ use crate::world::{Fate, Host, Presence, World};
 const TICK: u64 = 1_000;
 
 /// A world driven by hand, with the properties of its family and whoever else watches.
-pub struct Stage<R> {
+pub struct ScriptedRun<R> {
     world: World<Erased>,
-    hand: Hand,
+    host: ScriptedHost,
     watch: (Box<dyn ErasedJudge>, R),
     started: bool,
     family: Kind,
     /// What turns words into requests.
     config: ErasedConfig,
-    /// Whether messages travel for ever although nobody wants anything.
+    /// Whether messages travel forever although nobody wants anything.
     restless: bool,
-    /// What goes round for ever began here.
+    /// What repeats forever began here.
     loop_start: Option<Snapshot>,
-    /// It was shown to go round for ever.
+    /// It was shown to repeat forever.
     is_endless: bool,
 }
 
@@ -67,8 +67,8 @@ impl Snapshot {
     }
 }
 
-/// Keeps what is on its way until somebody says what becomes of it.
-struct Hand {
+/// Keeps what is in flight until somebody says what becomes of it.
+struct ScriptedHost {
     fifo: bool,
     /// The time that the clocks go by: it passes only when the script says so.
     time: u64,
@@ -103,7 +103,7 @@ impl Ambush {
     }
 }
 
-/// The messages on their way from one process to another, oldest first.
+/// The messages in flight from one process to another, oldest first.
 #[derive(Clone, Debug, Default)]
 struct Channel {
     sent: u64,
@@ -119,7 +119,7 @@ struct Waiting {
     waits_for_life: bool,
 }
 
-impl<R: Observer<Erased>> Stage<R> {
+impl<R: Observer<Erased>> ScriptedRun<R> {
     /// Boots the processes; they are started by the first command that is not a crash.
     #[must_use]
     pub fn new(prepared: &Prepared, observer: R) -> Self {
@@ -130,7 +130,7 @@ impl<R: Observer<Erased>> Stage<R> {
         world.paranoid = true;
         Self {
             world,
-            hand: Hand {
+            host: ScriptedHost {
                 fifo: *fifo,
                 time: 0,
                 clocks: Clocks::default(),
@@ -171,7 +171,7 @@ impl<R: Observer<Erased>> Stage<R> {
     /// Whether nothing can happen any more unless an application asks for something.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.world.travelling() == 0 && self.hand.timers.iter().all(Vec::is_empty)
+        self.world.travelling() == 0 && self.host.timers.iter().all(Vec::is_empty)
     }
 
     /// Carries out one command.
@@ -183,7 +183,7 @@ impl<R: Observer<Erased>> Stage<R> {
             self.started = true;
             for index in 0..self.world.members().len() {
                 if self.world.is_up(index) {
-                    self.world.input(index, Input::Start, &mut self.hand, &mut self.watch);
+                    self.world.input(index, Input::Start, &mut self.host, &mut self.watch);
                 }
             }
         }
@@ -195,8 +195,8 @@ impl<R: Observer<Erased>> Stage<R> {
 
     /// Who has left does nothing any more.
     fn let_go(&mut self) {
-        for index in self.hand.left.drain(..) {
-            self.hand.timers[index].clear();
+        for index in self.host.left.drain(..) {
+            self.host.timers[index].clear();
             self.world.depart(index);
         }
     }
@@ -205,13 +205,13 @@ impl<R: Observer<Erased>> Stage<R> {
         match command {
             Command::Run(_) => Ok(()),
             Command::Wait(span) => {
-                self.hand.time = self.hand.time.saturating_add(*span);
+                self.host.time = self.host.time.saturating_add(*span);
                 self.world.time = self.world.time.saturating_add(*span);
                 Ok(())
             }
             Command::Clock { process, deviation } => {
                 let index = self.find(*process)?;
-                self.hand.clocks.set(index, self.hand.time, *deviation);
+                self.host.clocks.set(index, self.host.time, *deviation);
                 let process = self.world.process(index);
                 self.watch.disturb(&self.world.moment(), &Disturbance::Clock(process, *deviation));
                 Ok(())
@@ -236,7 +236,7 @@ impl<R: Observer<Erased>> Stage<R> {
             Command::Timer { process, timer } => {
                 let index = self.up(*process)?;
                 let timer = self
-                    .hand
+                    .host
                     .take_timer(index, timer)
                     .map_err(|armed| format!("{process} has no timer {timer} armed; it has: {armed}"))?;
                 self.input(index, Input::Expire(timer));
@@ -244,8 +244,8 @@ impl<R: Observer<Erased>> Stage<R> {
             }
             Command::Crash(process) => {
                 let index = self.up(*process)?;
-                self.hand.ambushes.remove(&index);
-                self.hand.fall(index);
+                self.host.ambushes.remove(&index);
+                self.host.fall(index);
                 self.world.crash(index, &mut self.watch);
                 Ok(())
             }
@@ -254,18 +254,18 @@ impl<R: Observer<Erased>> Stage<R> {
                 if self.world.presence(index) == Presence::Gone {
                     return Err(self.absence(index));
                 }
-                if self.hand.ambushes.contains_key(&index) {
+                if self.host.ambushes.contains_key(&index) {
                     return Err(format!("{process} is to crash inside its next step already"));
                 }
-                self.hand.ambushes.insert(index, Ambush { after: *after, done: 0 });
+                self.host.ambushes.insert(index, Ambush { after: *after, done: 0 });
                 Ok(())
             }
             Command::Restart { process, amnesia } => {
                 let index = self.find(*process)?;
                 match self.world.presence(index) {
                     Presence::Down => {
-                        self.hand.down.remove(&index);
-                        self.world.restart(index, !amnesia, &mut self.hand, &mut self.watch);
+                        self.host.down.remove(&index);
+                        self.world.restart(index, !amnesia, &mut self.host, &mut self.watch);
                         self.spring(index);
                         Ok(())
                     }
@@ -278,7 +278,7 @@ impl<R: Observer<Erased>> Stage<R> {
                 if self.world.presence(index) != Presence::Absent {
                     return Err(format!("{process} has joined before"));
                 }
-                self.world.join(index, &mut self.hand, &mut self.watch);
+                self.world.join(index, &mut self.host, &mut self.watch);
                 self.spring(index);
                 Ok(())
             }
@@ -305,14 +305,14 @@ impl<R: Observer<Erased>> Stage<R> {
     }
 
     fn input(&mut self, index: usize, input: Input<Erased>) {
-        self.world.input(index, input, &mut self.hand, &mut self.watch);
+        self.world.input(index, input, &mut self.host, &mut self.watch);
         self.spring(index);
     }
 
     /// Hands a message over. Who is down takes no step.
     fn deliver(&mut self, slot: u32) {
         let (before, receiver) = (self.world.steps(), self.world.transit(slot).to.index());
-        self.world.deliver(slot, &mut self.hand, &mut self.watch);
+        self.world.deliver(slot, &mut self.host, &mut self.watch);
         if self.world.steps() > before {
             self.spring(receiver);
         }
@@ -320,8 +320,8 @@ impl<R: Observer<Erased>> Stage<R> {
 
     /// A process that was to crash inside the step that it has just taken is down.
     fn spring(&mut self, index: usize) {
-        if let Some(Ambush { done, .. }) = self.hand.ambushes.remove(&index) {
-            self.hand.fall(index);
+        if let Some(Ambush { done, .. }) = self.host.ambushes.remove(&index) {
+            self.host.fall(index);
             self.world.interrupt(index, done, &mut self.watch);
         }
     }
@@ -348,10 +348,10 @@ impl<R: Observer<Erased>> Stage<R> {
     fn carry(&mut self, what: Carry, from: NodeId, to: NodeId, which: &Which) -> Result<(), String> {
         let pair = (self.find(from)?, self.find(to)?);
         let place = self.choose(pair, from, to, which)?;
-        let channel = self.hand.channels.get_mut(&pair).expect("a message was found in it");
-        if self.hand.fifo && what == Carry::Deliver && place > 0 {
+        let channel = self.host.channels.get_mut(&pair).expect("a message was found in it");
+        if self.host.fifo && what == Carry::Deliver && place > 0 {
             return Err(format!(
-                "an older message is on its way from {from} to {to}, and the channel is FIFO"
+                "an older message is in flight from {from} to {to}, and the channel is FIFO"
             ));
         }
         match what {
@@ -369,9 +369,9 @@ impl<R: Observer<Erased>> Stage<R> {
             }
             Carry::Duplicate => {
                 let Waiting { nth, slot, .. } = channel.waiting[place];
-                self.hand.copying = Some(nth);
-                self.world.duplicate(slot, &mut self.hand, &mut self.watch);
-                self.hand.copying = None;
+                self.host.copying = Some(nth);
+                self.world.duplicate(slot, &mut self.host, &mut self.watch);
+                self.host.copying = None;
             }
         }
         Ok(())
@@ -379,16 +379,16 @@ impl<R: Observer<Erased>> Stage<R> {
 
     /// The place, in its channel, of the message that is meant.
     fn choose(&self, pair: (usize, usize), from: NodeId, to: NodeId, which: &Which) -> Result<usize, String> {
-        let waiting = self.hand.channels.get(&pair).map_or(&[][..], |channel| &channel.waiting);
+        let waiting = self.host.channels.get(&pair).map_or(&[][..], |channel| &channel.waiting);
         let found = match which {
             Which::Oldest => (!waiting.is_empty()).then_some(0),
             Which::Kind(kind) => waiting.iter().position(|letter| self.kind(letter.slot) == kind),
             Which::Nth(nth) => waiting.iter().position(|letter| letter.nth == *nth),
         };
         found.ok_or_else(|| match which {
-            Which::Oldest => format!("no message is on its way from {from} to {to}"),
-            Which::Kind(kind) => format!("no {kind} is on its way from {from} to {to}"),
-            Which::Nth(nth) => format!("message #{nth} is not on its way from {from} to {to}"),
+            Which::Oldest => format!("no message is in flight from {from} to {to}"),
+            Which::Kind(kind) => format!("no {kind} is in flight from {from} to {to}"),
+            Which::Nth(nth) => format!("message #{nth} is not in flight from {from} to {to}"),
         })
     }
 
@@ -396,7 +396,7 @@ impl<R: Observer<Erased>> Stage<R> {
         self.world.message(slot).kind()
     }
 
-    /// The plainest way to name a message on its way: the oldest, the oldest of its kind, or its number.
+    /// The plainest way to name a message in flight: the oldest, the oldest of its kind, or its number.
     #[must_use]
     pub fn plainest(&self, from: NodeId, to: NodeId, nth: u64) -> Which {
         let exact = Which::Nth(nth);
@@ -405,7 +405,7 @@ impl<R: Observer<Erased>> Stage<R> {
         if place == 0 {
             return Which::Oldest;
         }
-        let slot = self.hand.channels[&(a, b)].waiting[place].slot;
+        let slot = self.host.channels[&(a, b)].waiting[place].slot;
         let kind = Which::Kind(self.kind(slot).to_string());
         if self.choose((a, b), from, to, &kind) == Ok(place) { kind } else { exact }
     }
@@ -418,7 +418,7 @@ impl<R: Observer<Erased>> Stage<R> {
         let idle_enough = (4 * self.world.members().len()).max(10_000);
         let mut idle = 0;
         for _ in 0..ENOUGH {
-            let oldest = self.hand.channels.values_mut().filter(|channel| !channel.waiting.is_empty());
+            let oldest = self.host.channels.values_mut().filter(|channel| !channel.waiting.is_empty());
             let Some(channel) = oldest.min_by_key(|channel| channel.waiting[0].serial) else {
                 if self.is_quiet() {
                     self.watch.0.end(self.world.steps(), Ending::Quiet);
@@ -434,7 +434,7 @@ impl<R: Observer<Erased>> Stage<R> {
             idle = if self.world.state(receiver).phase() == phase { idle + 1 } else { 0 };
             if self.restless && idle == idle_enough {
                 return Err(format!(
-                    "this algorithm never settles: its messages travel for ever, and {idle} deliveries in a row \
+                    "this algorithm never settles: its messages travel forever, and {idle} deliveries in a row \
                      changed no phase; deliver them one by one"
                 ));
             }
@@ -446,11 +446,11 @@ impl<R: Observer<Erased>> Stage<R> {
     fn snapshot(&self) -> Snapshot {
         let places = 0..self.world.members().len();
         let states = places.map(|place| self.world.is_up(place).then(|| self.world.state(place).clone()));
-        let channels = self.hand.channels.iter().filter(|(_, channel)| !channel.waiting.is_empty());
+        let channels = self.host.channels.iter().filter(|(_, channel)| !channel.waiting.is_empty());
         let content = |channel: &Channel| {
             channel.waiting.iter().map(|letter| self.world.message(letter.slot).clone()).collect()
         };
-        let mut timers = self.hand.timers.clone();
+        let mut timers = self.host.timers.clone();
         timers.iter_mut().for_each(|armed| armed.sort());
         let mut snapshot = Snapshot {
             step: self.world.steps(),
@@ -459,13 +459,13 @@ impl<R: Observer<Erased>> Stage<R> {
             timers,
         };
         snapshot.normalise(self.world.members());
-        if !self.hand.fifo {
+        if !self.host.fifo {
             snapshot.channels.values_mut().for_each(|messages| messages.sort());
         }
         snapshot
     }
 
-    /// Everything is as it was at `loop`: what has been going on since goes on for ever.
+    /// Everything is as it was at `loop`: what has been going on since goes on forever.
     fn again(&mut self) -> Result<(), String> {
         let start = self.loop_start.as_ref().ok_or("there is no `loop` before this `again`")?;
         let now = self.snapshot();
@@ -476,7 +476,7 @@ impl<R: Observer<Erased>> Stage<R> {
             ));
         }
         if now.channels != start.channels {
-            return Err("other messages are on their way than at `loop`".into());
+            return Err("other messages are in flight than at `loop`".into());
         }
         if now.timers != start.timers {
             return Err("other timers are armed than at `loop`".into());
@@ -496,7 +496,7 @@ impl<R: Observer<Erased>> Stage<R> {
     }
 }
 
-impl Hand {
+impl ScriptedHost {
     /// A process is down: its timers are gone.
     fn fall(&mut self, index: usize) {
         self.timers[index].clear();
@@ -514,7 +514,7 @@ impl Hand {
     }
 }
 
-impl Host<Erased> for Hand {
+impl Host<Erased> for ScriptedHost {
     fn fate(&mut self, from: Process, _to: Process, _message: &ErasedMessage) -> Fate {
         if self.interrupts(from) { Fate::Unsent } else { Fate::Carried }
     }

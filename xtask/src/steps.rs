@@ -54,7 +54,7 @@ pub const SOAK: &[Step] = &[
     Step {
         name: "the long searches of the table",
         run: || {
-            cargo("test --locked --profile optimised --package conclave-check --test verified")
+            cargo("test --locked --profile optimised --package conclave-check --test check verified::")
                 .env(SOAKING, "1")
                 .run()
         },
@@ -62,7 +62,7 @@ pub const SOAK: &[Step] = &[
     Step {
         name: "the second opinion, to the end",
         run: || {
-            cargo("test --locked --profile optimised --package conclave-check --test oracle")
+            cargo("test --locked --profile optimised --package conclave-check --test check oracle::")
                 .env(SOAKING, "1")
                 .run()
         },
@@ -79,7 +79,7 @@ pub const FIX: &[Step] = &[
     Step {
         name: "golden scripts, digests and the table of survival",
         run: || {
-            cargo("test --package conclave-sim --test golden --test determinism --test survival")
+            cargo("test --package conclave-sim --test sim --test determinism -- golden:: survival:: digest")
                 .env(UPDATE, "1")
                 .run()
         },
@@ -87,7 +87,9 @@ pub const FIX: &[Step] = &[
     Step {
         name: "the table of what was verified",
         run: || {
-            cargo("test --profile optimised --package conclave-check --test verified").env(UPDATE, "1").run()
+            cargo("test --profile optimised --package conclave-check --test check verified::")
+                .env(UPDATE, "1")
+                .run()
         },
     },
 ];

@@ -3,7 +3,7 @@
 //!
 //! - *engine*: [`check`], without runs without end and without reduction;
 //! - *actors*: stateright's own `ActorModel` of the algorithm, as its users write it;
-//! - *plain*: the model of `tests/oracle.rs`, whose states are those of the engine, searched by stateright.
+//! - *plain*: the model of `tests/check/oracle.rs`, whose states are those of the engine, searched by stateright.
 //!
 //! All three must find the same states and steps. They take turns, each in a process of its own, and of several rounds
 //! the fastest counts, so that what else the machine does is the same for all. Memory is what the process had in use at
@@ -15,7 +15,7 @@
 //! cargo bench -p conclave-check --bench speed -- --reduction   what the reduction saves, by algorithm
 //! ```
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/check/common/mod.rs"]
 mod common;
 mod ricart_agrawala;
 

@@ -1,5 +1,6 @@
 //! The same seed gives the same run: in one process, in every build, on every machine.
 
+#[path = "sim/common/mod.rs"]
 mod common;
 
 use common::{VARIANTS, plan, run, setup};

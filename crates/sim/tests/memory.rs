@@ -1,5 +1,6 @@
 //! The hot loop allocates nothing per message once it is warm, and memory follows the messages in flight.
 
+#[path = "sim/common/mod.rs"]
 mod common;
 
 use std::alloc::System;

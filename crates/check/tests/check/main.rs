@@ -1,0 +1,10 @@
+//! All tests of the crate in one binary: it is linked once.
+
+mod clocks;
+mod common;
+mod controls;
+mod holds;
+mod invariants;
+mod mutants;
+mod oracle;
+mod verified;

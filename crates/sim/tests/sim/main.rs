@@ -1,0 +1,21 @@
+//! All tests of the crate in one binary: it is linked once.
+
+mod clocks;
+mod common;
+mod counts;
+mod elections;
+mod faults;
+mod golden;
+mod group;
+mod invariants;
+mod mutants;
+mod pages;
+mod recovery;
+mod restless;
+mod scenarios;
+mod seeds;
+mod singhal;
+mod survival;
+mod tokens_ring;
+mod trees;
+mod workers;

@@ -1,0 +1,172 @@
+//! Every algorithm for mutual exclusion recovers: from a crash at any moment, with and without a restart, told of it early
+//! or late; and where a failure detector lies, the fence protects the resource.
+
+use crate::common::{LOADS, plan, run, setup};
+use conclave_algorithms::{About, mutex};
+use conclave_core::NodeId;
+use conclave_sim::faults::{Crash, Detector};
+use conclave_sim::{Outcome, Plan, simulate_setup};
+use conclave_trace::Setup;
+
+fn mutexes() -> impl Iterator<Item = &'static About> {
+    mutex::all().into_iter()
+}
+
+/// A small generator of numbers, so that every seed means another crash.
+fn mix(seed: u64, salt: u64) -> u64 {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^= x >> 31;
+    x = x.wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 29)
+}
+
+/// Runs, and wants every promise kept, every surviving request served, and one token where there has to be one.
+fn recovers_well(setup: &Setup, plan: &Plan) -> Outcome {
+    let outcome = run(setup, plan);
+    let report = &outcome.report;
+    let token = report.properties.iter().find(|property| property.name == "TOK");
+    assert!(
+        report.all_held() && report.ending == "done" && token.is_none_or(|token| token.holds == Some(true)),
+        "{} {:?} -n {} --load {:?} --seed {} --crash {} --detector {:?}: {:?}, {}, {token:?}",
+        setup.algorithm,
+        setup.settings,
+        plan.members.len(),
+        plan.load,
+        plan.seed,
+        plan.faults.crashes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        plan.faults.detector,
+        outcome.violation,
+        report.ending,
+    );
+    outcome
+}
+
+fn detector(word: &str) -> Detector {
+    word.parse().expect("it is a detector")
+}
+
+/// A thousand seeds each: one crash at a random moment, a restart in half of them, told at once or late.
+#[test]
+fn one_crash_at_any_moment() {
+    for about in mutexes() {
+        for seed in 1..=1_000u64 {
+            let n = [2, 3, 4, 5, 7][mix(seed, 1) as usize % 5];
+            let mut plan = plan(n, LOADS[seed as usize % LOADS.len()], seed);
+            let at = mix(seed, 2) % 120_000;
+            let restart = (seed % 2 == 0).then(|| at + 1 + mix(seed, 3) % 100_000);
+            let process = NodeId(1 + mix(seed, 4) as u32 % n);
+            plan.faults.crashes = vec![Crash {
+                process,
+                at,
+                restart,
+                amnesia: seed % 8 == 0 && restart.is_some(),
+                inside: None,
+            }];
+            plan.faults.detector = detector(if seed % 4 < 2 { "perfect" } else { "late:uniform:1..60" });
+            recovers_well(&setup(about.name, n, &[]), &plan);
+        }
+    }
+}
+
+/// Whoever crashes after whichever event: nothing is broken, and all who are left are served.
+#[test]
+fn a_crash_after_every_single_event() {
+    for about in mutexes() {
+        for word in ["perfect", "late:25"] {
+            let setup = setup(about.name, 4, &[("recovery", "on")]);
+            let mut base = plan(4, LOADS[2], 5);
+            base.faults.detector = detector(word);
+            let trace = simulate_setup(&setup, &base, true).unwrap().trace.expect("it is recorded");
+            let mut times: Vec<u64> = trace.records.iter().map(|record| record.time).collect();
+            times.dedup();
+            for time in times {
+                for process in 1..=4 {
+                    let mut plan = base.clone();
+                    plan.faults.crashes = vec![Crash {
+                        process: NodeId(process),
+                        at: time + 1,
+                        restart: None,
+                        amnesia: false,
+                        inside: None,
+                    }];
+                    recovers_well(&setup, &plan);
+                }
+            }
+        }
+    }
+}
+
+/// Several crashes and restarts, one after the other and at once.
+#[test]
+fn many_crashes() {
+    for about in mutexes() {
+        for seed in 1..=200u64 {
+            let n = 5;
+            let mut plan = plan(n, LOADS[seed as usize % LOADS.len()], seed);
+            plan.entries = 3;
+            for k in 0..4 {
+                let at = mix(seed, 10 + k) % 200_000;
+                let restart = Some(at + 1 + mix(seed, 20 + k) % 100_000);
+                let process = NodeId(1 + mix(seed, 30 + k) as u32 % n);
+                plan.faults.crashes.push(Crash { process, at, restart, amnesia: false, inside: None });
+            }
+            plan.faults.detector = detector(if seed % 2 == 0 { "perfect" } else { "late:uniform:1..60" });
+            recovers_well(&setup(about.name, n, &[]), &plan);
+        }
+    }
+}
+
+/// A thousand seeds each with a detector that calls the living dead: whoever gets in, the resource serves one entry at a
+/// time, and no two share a fence.
+#[test]
+fn wrong_suspicions_are_stopped_by_the_fence() {
+    let mut refused = 0;
+    for about in mutexes() {
+        for seed in 1..=1_000u64 {
+            let n = [2, 3, 4, 5][mix(seed, 1) as usize % 4];
+            let mut plan = plan(n, LOADS[seed as usize % LOADS.len()], seed);
+            plan.faults.detector = detector(if seed % 2 == 0 { "wrong:60" } else { "wrong:uniform:5..40" });
+            plan.faults.until = Some(400_000);
+            plan.max_events = 200_000;
+            let outcome = recovers_well(&setup(about.name, n, &[]), &plan);
+            refused += outcome.report.part::<mutex::LockReport>().unwrap().refused_by_fence;
+        }
+    }
+    assert!(refused > 100, "only {refused} entries were ever refused");
+}
+
+/// Each of several locks recovers, and asks nothing of the others.
+#[test]
+fn several_locks_mend_themselves() {
+    for about in mutexes() {
+        for seed in 1..=40u64 {
+            let mut plan = Plan { locks: 3, ..plan(4, LOADS[seed as usize % LOADS.len()], seed) };
+            let at = mix(seed, 5) % 120_000;
+            let restart = (seed % 2 == 0).then(|| at + 1 + mix(seed, 6) % 100_000);
+            let process = NodeId(1 + mix(seed, 7) as u32 % 4);
+            plan.faults.crashes = vec![Crash { process, at, restart, amnesia: false, inside: None }];
+            plan.faults.detector = detector(if seed % 4 < 2 { "perfect" } else { "late:uniform:1..60" });
+            recovers_well(&setup(about.name, 4, &[]), &plan);
+        }
+    }
+}
+
+/// When all have crashed nobody knows any more which locks there were; whoever asks again gets a later fence.
+#[test]
+fn locks_that_everybody_has_forgotten_begin_later() {
+    for about in mutexes() {
+        for seed in 1..=20u64 {
+            let mut plan = Plan { locks: 3, ..plan(3, LOADS[seed as usize % LOADS.len()], seed) };
+            let at = 10_000 + mix(seed, 8) % 50_000;
+            let crash = |k: u32| {
+                let at = at + u64::from(k) * 1_000;
+                Crash { process: NodeId(k), at, restart: Some(at + 20_000), amnesia: false, inside: None }
+            };
+            plan.faults.crashes = (1..=3).map(crash).collect();
+            plan.faults.detector = detector("perfect");
+            // Of a lock that nobody asks for any more nobody misses the token.
+            let report = run(&setup(about.name, 3, &[]), &plan).report;
+            assert!(report.all_held() && report.ending == "done", "{} {seed}: {report:?}", about.name);
+        }
+    }
+}

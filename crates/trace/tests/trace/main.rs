@@ -1,0 +1,7 @@
+//! All tests of the crate in one binary: it is linked once.
+
+mod common;
+mod drawing;
+mod exports;
+mod jsonl;
+mod script;

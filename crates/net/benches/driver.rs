@@ -172,7 +172,11 @@ struct First<P: Protocol> {
     _dir: TempDir,
 }
 
-async fn cluster<P: Protocol>(place: Place, n: u32, config: P::Config) -> First<P>
+async fn cluster<P: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned>>(
+    place: Place,
+    n: u32,
+    config: P::Config,
+) -> First<P>
 where
     P::Config: 'static,
     P::Message: DeserializeOwned,

@@ -23,7 +23,7 @@ impl<P: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned>> Codec<P>
     }
 }
 
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     postcard::take_from_bytes(bytes).ok().and_then(|(value, rest)| rest.is_empty().then_some(value))
 }
 

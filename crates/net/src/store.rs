@@ -203,6 +203,7 @@ fn checksum(body: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::read;
 
     #[test]
     fn lives_are_counted_and_the_last_save_comes_back() {
@@ -210,7 +211,7 @@ mod tests {
         for life in 1..=3u32 {
             let mut data = DataDir::open(dir.path()).unwrap();
             assert_eq!(data.life(), Incarnation(life));
-            let saved: Option<u32> = data.saved().unwrap();
+            let saved: Option<u32> = data.saved(read).unwrap();
             assert_eq!(saved, (life > 1).then_some((life - 1) * 10));
             data.save(&durable_bytes(&(life * 7)).unwrap()).unwrap();
             data.save(&durable_bytes(&(life * 10)).unwrap()).unwrap();
@@ -259,6 +260,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         DataDir::open(dir.path()).unwrap().save(&[0xff; 20]).unwrap();
         let data = DataDir::open(dir.path()).unwrap();
-        assert!(matches!(data.saved::<(u32, String)>(), Err(StoreError::Damaged { .. })));
+        assert!(matches!(data.saved::<(u32, String)>(read), Err(StoreError::Damaged { .. })));
     }
 }

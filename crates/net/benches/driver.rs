@@ -179,8 +179,6 @@ async fn cluster<P: Protocol<Message: DeserializeOwned, Durable: DeserializeOwne
 ) -> First<P>
 where
     P::Config: 'static,
-    P::Message: DeserializeOwned,
-    P::Durable: DeserializeOwned,
 {
     let listeners: Vec<StdListener> = (0..n).map(|_| StdListener::bind("127.0.0.1:0").unwrap()).collect();
     let addresses: Vec<(NodeId, SocketAddr)> =

@@ -96,7 +96,7 @@ fn election_samples<A: Election>(n: u32, config: &A::Config) -> Vec<Value> {
     world.sent.iter().map(|(_, _, message)| json(message)).collect()
 }
 
-fn besiege<P: Protocol>(
+fn besiege<P: Protocol<Message: serde::de::DeserializeOwned>>(
     mut world: World<P>,
     ask: impl Fn(usize, usize) -> P::Request,
     samples: &[Value],

@@ -88,7 +88,8 @@ impl Porter {
     fn hear(&mut self, from: NodeId, say: Say, out: &mut impl Effects<Self>) {
         match say {
             Say::Ask if self.id == self.porter => self.queue.push_back(from),
-            Say::Back if self.holder == Some(from) || self.forgets => self.holder = None,
+            // Who has no key brings none back.
+            Say::Back if self.id == self.porter => self.holder = self.holder.filter(|holder| *holder != from),
             Say::Key(fence) if from == self.porter && self.phase == Phase::WAITING => {
                 self.phase = Phase::HOLDING;
                 return out.emit(Event::Granted { fence });

@@ -20,6 +20,8 @@ use conclave_trace::{Script, Setup};
 type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// What checks all runs.
 type Check = fn(&Setup, &Options, &mut dyn FnMut(&Progress)) -> Result<Report, CheckError>;
+/// What says whether an algorithm can live with these settings among these processes.
+type Fits = fn(&About, &BTreeMap<String, String>, &Members) -> Result<(), ProcessError>;
 /// What is a live process, until it is told to stop.
 type Run = for<'a> fn(
     &'a ProcessConfig,
@@ -36,8 +38,7 @@ pub struct Entry {
     pub shrink: fn(&Setup, &Plan, &str) -> Option<Script>,
     pub play: fn(&Script) -> Result<Played, PlayError>,
     pub check: Check,
-    /// Whether it can live with these settings among these processes.
-    pub fits: fn(&About, &BTreeMap<String, String>, &Members) -> Result<(), ProcessError>,
+    pub fits: Fits,
     pub run: Run,
 }
 

@@ -187,7 +187,7 @@ fn packed(names: &BTreeSet<&str>, width: usize) -> Vec<String> {
         let line = lines.last_mut().expect("there is always a line");
         if line.is_empty() {
             line.push_str(name);
-        } else if line.len() + 2 + name.len() + 1 <= width {
+        } else if line.len() + 2 + name.len() < width {
             line.push_str(", ");
             line.push_str(name);
         } else {

@@ -4,6 +4,7 @@ use clap::builder::StyledStr;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+#[cfg(feature = "laboratory")]
 use crate::program;
 
 /// A replicated lock and leader service, and a laboratory for the classic algorithms of distributed coordination.

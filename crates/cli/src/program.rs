@@ -8,6 +8,7 @@ pub struct Own {
     /// What it is called.
     pub name: String,
     /// Its algorithms.
+    #[cfg(feature = "laboratory")]
     pub algorithms: Vec<&'static str>,
 }
 

@@ -138,7 +138,9 @@ fn state() -> State {
             settled: vec![],
             act,
         };
-        state.apply(&Batch { now, commands: vec![command], floor: 0 }, &mut Outcome::default());
+        // Late enough to raise no token; the first one says which cluster this is.
+        let floor = u64::from(now > 1_100);
+        state.apply(&Batch { now, commands: vec![command], floor }, &mut Outcome::default());
     };
     let permits = |count| Mode::Permits { count, limit: 9 };
     let lock = |names: &[(&str, Mode)]| Act::Acquire(acquire(names, Patience::Forever));

@@ -112,7 +112,13 @@ impl Log {
         let found = within(&*disk, async move { recover::recover(&*at).await }).await;
         let found = found.map_err(StorageError::io(&*disk, ""))??;
         if !may_be_new && found.contents == Contents::default() {
-            return Err(StorageError::Missing { place: disk.place(&format::segment_name(0)) });
+            return Err(match found.segments.first() {
+                Some(empty) => {
+                    let name = format::segment_name(empty.number());
+                    StorageError::damaged(&*disk, &name, format::SEGMENT_HEAD, "there is nothing in it")
+                }
+                None => StorageError::Missing { place: disk.place("log-*") },
+            });
         }
         Ok(ReadLog { disk, found })
     }

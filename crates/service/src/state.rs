@@ -97,6 +97,8 @@ pub struct State {
     granted: u64,
     /// The last token, or what the next one has to be greater than.
     last_token: u64,
+    /// Which cluster this is: the floor of the first batch that had one, which is the time at which the first leader began.
+    founded: u64,
     /// Requests that ever had to find their place among others: the last arrival.
     arrivals: u64,
     sessions: BTreeMap<SessionId, Session>,
@@ -137,9 +139,19 @@ impl State {
 
     /// A floor that is too high is ignored: the clock that it comes from must be wrong, and tokens would run out.
     fn raise_tokens(&mut self, floor: u64) {
+        if self.founded == 0 && floor <= Token::HIGHEST_FLOOR {
+            self.founded = floor;
+        }
         if floor <= Token::HIGHEST_FLOOR && (floor > self.last_token || self.suffers(Fault::LowerTokens)) {
             self.last_token = floor;
         }
+    }
+
+    /// Which cluster this is; 0 until its first leader has said so. It is the time of day at which that one began, to a
+    /// microsecond, so that no two clusters have the same.
+    #[must_use]
+    pub fn founded(&self) -> u64 {
+        self.founded
     }
 
     /// The service time of the last batch.

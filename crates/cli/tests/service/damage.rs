@@ -219,7 +219,8 @@ fn a_damaged_directory_is_left_alone() {
             fs::write(path, &sound[path]).expect("there is room");
         }
     }
-    for path in [first, snapshot, &identity] {
+    let used = last_log(&service, 1);
+    for path in [first, &used, snapshot, &identity] {
         println!("{} removed", path.display());
         fs::remove_file(path).expect("it was there");
         is_refused(&service, &["is missing"]);

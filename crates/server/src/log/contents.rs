@@ -28,7 +28,7 @@ impl Contents {
             Record::Truncate(after) => self.truncate(after),
             Record::Purge(upto) => self.purge(upto),
             Record::Committed(committed) => self.committed = committed,
-            Record::Closed => {}
+            Record::Closed | Record::Continued => {}
         }
         Ok(())
     }

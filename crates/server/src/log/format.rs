@@ -36,6 +36,16 @@
 //! is cut off. Damage stops the node. In particular a lost sector in the middle of the log is damage, because what follows
 //! it begins elsewhere. The salt is random: what clients send is in the log, and none of it must pass for a sector.
 //!
+//! # From one segment to the next
+//!
+//! 1. The next segment gets its name, with a head and zeros. It is a spare, and says nothing.
+//! 2. The last frame of the segment says that the log continues in the next one.
+//! 3. The first frame of the next segment is written, and whoever waits for it is answered.
+//!
+//! Each step is safe before the next one begins. So a segment that says so and has no next one has lost it, even if
+//! everything is gone that came later. After a crash in the middle there is a spare, with or without the frame that leads
+//! to it; a spare that no frame leads to may go missing.
+//!
 //! # Disks without powersafe overwrite
 //!
 //! Frames begin at sector boundaries, so a write never changes a sector that holds an acknowledged frame. But file systems
@@ -83,7 +93,9 @@ pub(super) fn segment_name(number: u64) -> String {
 
 /// The number in the name of a segment's file.
 pub(super) fn segment_number(name: &str) -> Option<u64> {
-    name.strip_prefix("log-")?.parse().ok()
+    let number = name.strip_prefix("log-")?.parse().ok()?;
+    // Any other spelling of a number is not the name of a file that we wrote.
+    (segment_name(number) == name).then_some(number)
 }
 
 /// What a segment begins with.
@@ -304,6 +316,8 @@ pub(super) enum Record {
     Purge(LogId),
     /// Everything up to this entry was decided.
     Committed(Option<LogId>),
+    /// The log continues in the next segment, which exists. Nothing follows in this one.
+    Continued,
     /// The node was stopped in good order. So no frame with anything in it is ever the last one of a log that was closed.
     Closed,
 }
@@ -317,7 +331,7 @@ impl Record {
             Self::Vote(vote) => put(vote, out),
             Self::Truncate(id) | Self::Committed(id) => put(id, out),
             Self::Purge(id) => put(id, out),
-            Self::Closed => Ok(()),
+            Self::Closed | Self::Continued => Ok(()),
         })
     }
 
@@ -335,6 +349,10 @@ impl Record {
                 whole::<()>(&content)?;
                 Self::Closed
             }
+            7 => {
+                whole::<()>(&content)?;
+                Self::Continued
+            }
             other => return Err(io::Error::other(format!("records of kind {other} are unknown"))),
         })
     }
@@ -343,7 +361,12 @@ impl Record {
     pub(super) fn index(&self) -> Option<u64> {
         match self {
             Self::Entry(entry) => Some(entry.log_id().index),
-            Self::Vote(_) | Self::Truncate(_) | Self::Purge(_) | Self::Committed(_) | Self::Closed => None,
+            Self::Vote(_)
+            | Self::Truncate(_)
+            | Self::Purge(_)
+            | Self::Committed(_)
+            | Self::Closed
+            | Self::Continued => None,
         }
     }
 
@@ -355,6 +378,7 @@ impl Record {
             Self::Purge(_) => 4,
             Self::Committed(_) => 5,
             Self::Closed => 6,
+            Self::Continued => 7,
         }
     }
 }

@@ -35,11 +35,22 @@ pub(super) struct Segment {
     pub(super) last: Vec<u8>,
     /// Where the torn end of it ends, if it has one.
     pub(super) torn: Option<usize>,
+    /// Whether it says that there is a next one.
+    continues: bool,
 }
 
 impl Segment {
     fn empty(head: SegmentHead) -> Self {
-        Self { head, highest: None, end: SEGMENT_HEAD, last: Vec::new(), torn: None }
+        Self { head, highest: None, end: SEGMENT_HEAD, last: Vec::new(), torn: None, continues: false }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.head.number
+    }
+
+    /// Whether it has no complete frame.
+    pub(super) fn is_empty(&self) -> bool {
+        self.end == SEGMENT_HEAD
     }
 }
 
@@ -58,10 +69,7 @@ pub(super) async fn recover(disk: &dyn Disk) -> Result<Recovered, StorageError> 
             _ => found.segment(disk, head, &bytes)?,
         }
     }
-    if found.segments.is_empty() && !found.spares.is_empty() {
-        let head = found.spares.remove(0);
-        found.segments.push(Segment::empty(head));
-    }
+    found.go_on(disk)?;
     found.whole(disk)?;
     Ok(found)
 }
@@ -111,6 +119,9 @@ impl Recovered {
                     break;
                 }
             };
+            if segment.continues {
+                return Err(damaged(segment.end, "data behind the end of the segment"));
+            }
             if self.next != frame.sequence && !(self.next == 0 && self.segments.is_empty()) {
                 let why = format!("frame {} where {} was due", frame.sequence, self.next);
                 return Err(damaged(segment.end, &why));
@@ -124,7 +135,27 @@ impl Recovered {
         Ok(())
     }
 
-    /// Only the last segment may have a torn end: before the next one was begun, this one was safe.
+    /// Finds the segment to go on with: the last that says anything, or the one that it leads to.
+    fn go_on(&mut self, disk: &dyn Disk) -> Result<(), StorageError> {
+        let missing = |number| Err(StorageError::Missing { place: disk.place(&segment_name(number)) });
+        let due = match self.segments.last() {
+            Some(Segment { continues: false, .. }) => return Ok(()),
+            Some(last) => last.head.number + 1,
+            None => 0,
+        };
+        match self.spares.first() {
+            Some(spare) if spare.number == due => {
+                self.segments.push(Segment::empty(self.spares.remove(0)));
+                Ok(())
+            }
+            // The segments before it are removed only when it has something in it.
+            Some(spare) => missing(spare.number - 1),
+            None if self.segments.is_empty() => Ok(()),
+            None => missing(due),
+        }
+    }
+
+    /// Only the last segment may have a torn end: before the next one was begun, this one was safe, and led to it.
     fn nothing_torn_before(&self, disk: &dyn Disk) -> Result<(), StorageError> {
         if let Some(spare) = self.spares.first() {
             let name = segment_name(spare.number);
@@ -135,6 +166,10 @@ impl Recovered {
                 let name = segment_name(head.number);
                 Err(StorageError::damaged(disk, &name, *end, "cut off here, and there is a later segment"))
             }
+            Some(Segment { head, end, continues: false, .. }) => {
+                let name = segment_name(head.number);
+                Err(StorageError::damaged(disk, &name, *end, "it ends here, and there is a later segment"))
+            }
             _ => Ok(()),
         }
     }
@@ -143,6 +178,7 @@ impl Recovered {
         while !records.is_empty() {
             let record = Record::take(&mut records).map_err(|error| error.to_string())?;
             segment.highest = segment.highest.max(record.index());
+            segment.continues |= record == Record::Continued;
             self.contents
                 .apply(record)
                 .map_err(|entry| format!("entry {} does not follow the one before", entry.log_id.index))?;

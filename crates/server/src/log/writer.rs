@@ -187,7 +187,14 @@ impl Writer {
     /// Failures?*, ATC 2020). Only the last frame can be concerned, since after a failure no other is written. So it
     /// is written again before anybody may count on it: a vote or an entry in it may have been answered for.
     async fn prepare(disk: Arc<dyn Disk>, found: &mut Recovered, segment_bytes: u64) -> io::Result<Self> {
-        let active = match found.segments.pop() {
+        let last = found.segments.pop();
+        if let (Some(last), Some(before)) = (&last, found.segments.last())
+            && last.is_empty()
+        {
+            // The last frame is in the segment before, and says that this one exists.
+            Active::reopen(&*disk, before, segment_bytes).await?;
+        }
+        let active = match last {
             Some(last) => Active::reopen(&*disk, &last, segment_bytes).await?,
             None => Active::create(&*disk, 0, segment_bytes).await?,
         };
@@ -276,8 +283,8 @@ impl Writer {
             return Ok(());
         }
         self.note_committed(group)?;
-        // There is always room to close the log, also on a full disk.
-        if !self.active.has_room(sealed_length(group.frame.len()) + SECTOR) {
+        // There is always room to close the log and to continue in the next segment, also on a full disk.
+        if !self.active.has_room(sealed_length(group.frame.len()) + 2 * SECTOR) {
             self.begin_segment().await?;
         }
         self.write_frame(group).await?;
@@ -317,13 +324,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on in a new segment.
+    /// Goes on in a new segment, which the last frame of this one leads to.
     async fn begin_segment(&mut self) -> io::Result<()> {
         let number = self.active.head.number + 1;
         let spare = match self.spare.take() {
             Some(spare) => spare.await.map_err(io::Error::other)??,
             None => Active::create(&*self.disk, number, self.segment_bytes).await?,
         };
+        let mut group = Group::new();
+        Record::Continued.put(&mut group.frame)?;
+        self.write_frame(&mut group).await?;
         let full = std::mem::replace(&mut self.active, spare);
         self.full.push_back((full.head.number, full.highest));
         Ok(())

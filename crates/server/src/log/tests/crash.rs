@@ -201,8 +201,8 @@ async fn a_log_can_be_closed_on_a_full_disk() {
         let disk = MemoryDisk::default();
         let (mut log, closed) = open(&disk).await.unwrap();
         disk.fault(|faults| faults.full = true);
-        // As many sectors as are left when one is kept for the end, in writes of one and of two.
-        let mut sectors = SEGMENT as usize / SECTOR - 2 - extra;
+        // As many sectors as are left when two are kept for the end, in writes of one and of two.
+        let mut sectors = SEGMENT as usize / SECTOR - 3 - extra;
         let mut next = 0;
         while sectors > 0 {
             let length = if sectors.is_multiple_of(3) { 600 } else { 30 };

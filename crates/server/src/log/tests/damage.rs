@@ -246,13 +246,50 @@ async fn long() -> Vec<Vec<u8>> {
 async fn a_segment_that_is_missing_is_named() {
     let segments = long().await;
     assert!(segments.len() > 3);
-    for missing in 0..segments.len() as u64 - 1 {
+    for missing in 0..segments.len() as u64 {
         let rest: Vec<(u64, &[u8])> =
             (0..).zip(segments.iter().map(Vec::as_slice)).filter(|&(number, _)| number != missing).collect();
-        let error = refuses(&disk_with(&rest).await).await;
-        let StorageError::Missing { place } = &error else { panic!("{error}") };
-        assert_eq!(*place, segment_name(missing));
+        assert_eq!(missing_in(&rest).await, segment_name(missing));
     }
+    // The last ones may all be gone, and of the first ones none may be left.
+    for kept in 1..segments.len() {
+        let rest: Vec<(u64, &[u8])> = (0..).zip(segments[..kept].iter().map(Vec::as_slice)).collect();
+        assert_eq!(missing_in(&rest).await, segment_name(kept as u64));
+    }
+    let spare = SegmentHead { number: 7, salt: 1, size: SEGMENT_HEAD as u64 }.encode();
+    assert_eq!(missing_in(&[(7, &spare)]).await, segment_name(6));
+}
+
+/// The file that a log with these segments says is missing.
+async fn missing_in(segments: &[(u64, &[u8])]) -> String {
+    let error = refuses(&disk_with(segments).await).await;
+    let StorageError::Missing { place } = error else { panic!("{error}") };
+    place
+}
+
+#[tokio::test]
+async fn a_log_without_any_segment_is_missing() {
+    let disk = MemoryDisk::default();
+    let error = Log::open(1, Arc::new(disk.clone()), SEGMENT, false).await.unwrap_err();
+    assert_eq!(error.to_string(), "log-* is missing; nothing was changed");
+    // There is a file, but what was in it is gone.
+    let head = SegmentHead { number: 0, salt: 1, size: SEGMENT_HEAD as u64 }.encode();
+    let error = Log::open(1, Arc::new(disk_with(&[(0, &head)]).await), SEGMENT, false).await.unwrap_err();
+    assert!(error.to_string().contains("log-00000000000000000000 is damaged at byte 512"), "{error}");
+}
+
+#[tokio::test]
+async fn other_spellings_of_a_number_are_not_segments() {
+    let disk = MemoryDisk::default();
+    let (mut log, closed) = open(&disk).await.unwrap();
+    append(&mut log, vec![entry(1, 0, 50)]).await;
+    drop(log);
+    closed.wait().await;
+    for stray in ["log-7", "log-+0000000000000000001", "log-", "log-x"] {
+        disk.replace(stray, b"a letter to somebody").await.unwrap();
+    }
+    let (log, _closed) = open(&disk).await.unwrap();
+    assert_eq!(log.reader.lock().last(), Some(id(1, 0)));
 }
 
 #[tokio::test]
@@ -267,8 +304,9 @@ async fn an_earlier_segment_may_not_end_early() {
         let error = refuses(&disk_with(&all).await).await;
         assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
     }
-    // Or it is torn.
+    // Or it is torn, in its last frame of several sectors: the very last one leads to the next segment.
     let mut segments = long().await;
+    let last = frames(&segments[1]).iter().rev().nth(1).unwrap().start;
     segments[1][last + SECTOR..length].fill(0);
     let all: Vec<(u64, &[u8])> = (0..).zip(segments.iter().map(Vec::as_slice)).collect();
     let error = refuses(&disk_with(&all).await).await;

@@ -11,8 +11,8 @@ use crate::raft::Node;
 
 const SALT: u64 = 0x0123_4567_89ab_cdef;
 
-/// One of everything that a log remembers, in two frames.
-fn frames() -> [Vec<Record>; 2] {
+/// One of everything that a log remembers, in three frames.
+fn frames() -> [Vec<Record>; 3] {
     let members = Membership::new(vec![[1].into()], BTreeMap::from([(1, Node::new("one:1"))])).unwrap();
     let bytes = postcard::to_stdvec(&batch()).unwrap();
     let at = |index, payload| Record::Entry(Entry { log_id: id(2, index), payload });
@@ -29,7 +29,7 @@ fn frames() -> [Vec<Record>; 2] {
         Record::Purge(id(2, 0)),
         Record::Truncate(None),
     ];
-    [records, vec![Record::Closed]]
+    [records, vec![Record::Closed], vec![Record::Continued]]
 }
 
 /// Every kind of record occurs. One that is added must be added here, and above.
@@ -41,13 +41,14 @@ fn kind(record: &Record) -> usize {
         Record::Purge(_) => 3,
         Record::Committed(_) => 4,
         Record::Closed => 5,
+        Record::Continued => 6,
     }
 }
 
 #[test]
 fn a_log_is_written_and_read_as_before() {
     let kinds: std::collections::BTreeSet<usize> = frames().iter().flatten().map(kind).collect();
-    assert_eq!(kinds.len(), 6);
+    assert_eq!(kinds.len(), 7);
     let head = SegmentHead { number: 3, salt: SALT, size: SEGMENT };
     let mut bytes = head.encode().to_vec();
     for (sequence, records) in (9..).zip(frames()) {

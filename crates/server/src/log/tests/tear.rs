@@ -141,3 +141,79 @@ async fn a_first_write_to_a_new_segment_may_be_torn_too() {
         assert_eq!(found, purged);
     }
 }
+
+/// Two segments of which the second was begun by one more write, and what was said before and after it.
+async fn two_segments() -> ([Vec<u8>; 2], [Contents; 2]) {
+    let disk = MemoryDisk::default();
+    let (mut log, _closed) = open(&disk).await.unwrap();
+    log.save_vote(&vote(7)).await.unwrap();
+    for index in 0..5 {
+        append(&mut log, vec![entry(1, index, 2500)]).await;
+    }
+    let before = log.reader.lock().clone();
+    append(&mut log, vec![entry(1, 5, 3000)]).await;
+    let after = log.reader.lock().clone();
+    let [first, second] = [0, 1].map(segment_name);
+    ([disk.read(&first).await.unwrap(), disk.read(&second).await.unwrap()], [before, after])
+}
+
+#[tokio::test]
+async fn the_power_may_go_at_any_point_of_a_change_of_segments() {
+    let ([led, second], [before, after]) = two_segments().await;
+    let mut first = led.clone();
+    first[frames(&led).last().unwrap().clone()].fill(0);
+    let mut spare = second.clone();
+    spare[SEGMENT_HEAD..].fill(0);
+    let torn = (1..frames(&second)[0].len() / SECTOR).map(|kept| {
+        let mut torn = second.clone();
+        torn[SEGMENT_HEAD + kept * SECTOR..].fill(0);
+        torn
+    });
+    let mut moments: Vec<(Vec<(u64, Vec<u8>)>, &Contents)> = vec![
+        (vec![(0, first.clone())], &before),
+        (vec![(0, first.clone()), (1, spare.clone())], &before),
+        (vec![(0, led.clone()), (1, spare)], &before),
+        (vec![(0, led.clone()), (1, second.clone())], &after),
+    ];
+    moments.extend(torn.map(|torn| (vec![(0, led.clone()), (1, torn)], &before)));
+    for (moment, (segments, said)) in moments.into_iter().enumerate() {
+        let segments: Vec<(u64, &[u8])> =
+            segments.iter().map(|(number, bytes)| (*number, &bytes[..])).collect();
+        let disk = disk_with(&segments).await;
+        let (mut log, closed) = open(&disk).await.unwrap_or_else(|error| panic!("moment {moment}: {error}"));
+        assert_eq!(*log.reader.lock(), *said, "moment {moment}");
+        let next = said.last().unwrap().index + 1;
+        for index in next..next + 8 {
+            append(&mut log, vec![entry(3, index, 2500)]).await;
+        }
+        let gone_on = log.reader.lock().clone();
+        drop(log);
+        closed.wait().await;
+        let (log, _) = open(&disk.crash(0)).await.unwrap_or_else(|error| panic!("moment {moment}: {error}"));
+        assert_eq!(*log.reader.lock(), gone_on, "moment {moment}");
+    }
+    // No crash leaves a later segment that is in use, and nothing that leads to it.
+    let error = open(&disk_with(&[(0, &first), (1, &second)]).await).await.err().unwrap();
+    assert!(matches!(error, StorageError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_frame_that_leads_to_a_segment_is_safe_before_the_segment_is_used() {
+    let ([led, second], [before, _]) = two_segments().await;
+    let lead = frames(&led).last().unwrap().clone();
+    let (mut first, mut spare) = (led.clone(), second);
+    first[lead.clone()].fill(0);
+    spare[SEGMENT_HEAD..].fill(0);
+    for seed in 0..20 {
+        let disk = disk_with(&[(0, &first), (1, &spare)]).await;
+        // A process that was killed had written it, and had not synced it.
+        let file = disk.open(&segment_name(0)).await.unwrap();
+        file.write(lead.start as u64, &led[lead.clone()]).await.unwrap();
+        let disk = disk.restart();
+        let (mut log, _closed) = open(&disk).await.unwrap();
+        assert_eq!(*log.reader.lock(), before);
+        append(&mut log, vec![entry(2, 5, 40)]).await;
+        let (log, _) = open(&disk.crash(seed)).await.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(log.reader.lock().last(), Some(id(2, 5)), "seed {seed}");
+    }
+}

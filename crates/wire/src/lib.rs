@@ -3,6 +3,7 @@
 //! [`v1`] is the protocol of clients, [`peer`] the one between nodes; both are generated from `proto/`. [`Transport`] is
 //! how bytes get from one to the other: TCP, or a simulated network in tests.
 
+mod door;
 mod transport;
 
 use tonic::service::interceptor::InterceptedService;
@@ -31,6 +32,37 @@ pub const PROTOCOL: u32 = 3;
 
 /// Where a call without a session says which version its client speaks: the key of its metadata.
 pub const PROTOCOL_KEY: &str = "conclave-protocol";
+
+/// Where the answer to a call without a session says which cluster it comes from: the key of its metadata.
+pub const CLUSTER_KEY: &str = "conclave-cluster";
+
+/// Says that a node belongs to another cluster than the one that a client has spoken to, and what to do; nothing if it
+/// does not, or if either is not known (0).
+#[must_use]
+pub fn cluster_mismatch(known: u64, node: u64) -> Option<String> {
+    (known != 0 && node != 0 && known != node).then(|| {
+        format!(
+            "this node belongs to cluster {node:016x}, and the client has heard of cluster {known:016x} before: check the \
+             endpoints, and start the client again if the cluster was made anew"
+        )
+    })
+}
+
+/// The cluster that an answer names; 0 if none.
+#[must_use]
+pub fn named_cluster(metadata: &tonic::metadata::MetadataMap) -> u64 {
+    let named = metadata.get(CLUSTER_KEY).and_then(|named| named.to_str().ok());
+    named.and_then(|named| u64::from_str_radix(named, 16).ok()).unwrap_or(0)
+}
+
+/// Names a cluster in an answer.
+pub fn name_cluster(metadata: &mut tonic::metadata::MetadataMap, cluster: u64) {
+    if cluster != 0
+        && let Ok(named) = format!("{cluster:016x}").parse()
+    {
+        metadata.insert(CLUSTER_KEY, named);
+    }
+}
 
 /// A client whose calls say which version of the protocol it speaks.
 pub type VersionedClient = ConclaveClient<InterceptedService<Channel, Saying>>;
@@ -90,5 +122,19 @@ mod tests {
             let sentence = protocol_mismatch(client, node).expect("they differ");
             assert!(sentence.contains(said), "{sentence}");
         }
+    }
+
+    #[test]
+    fn a_cluster_is_named_in_metadata_and_told_from_others() {
+        let mut call = Request::new(());
+        assert_eq!(named_cluster(call.metadata()), 0);
+        name_cluster(call.metadata_mut(), 0);
+        assert!(call.metadata().is_empty());
+        name_cluster(call.metadata_mut(), u64::MAX - 1);
+        assert_eq!(named_cluster(call.metadata()), u64::MAX - 1);
+        for (known, node) in [(0, 0), (0, 5), (5, 0), (5, 5)] {
+            assert_eq!(cluster_mismatch(known, node), None);
+        }
+        assert!(cluster_mismatch(5, 6).is_some_and(|why| why.contains("check the endpoints")));
     }
 }

@@ -13,6 +13,8 @@ use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 use tonic::transport::{Channel, Endpoint, Uri};
 
+use crate::door::Door;
+
 /// A stream of bytes in both directions.
 pub struct Connection(Pin<Box<dyn Duplex>>);
 
@@ -129,15 +131,7 @@ impl Transport for Tcp {
         Box::pin(async move {
             let listener = tokio::net::TcpListener::bind(address).await?;
             let local = listener.local_addr()?.to_string();
-            let incoming = tokio_stream::StreamExt::map(
-                tokio_stream::wrappers::TcpListenerStream::new(listener),
-                |accepted| {
-                    let stream = accepted?;
-                    stream.set_nodelay(true)?;
-                    Ok(Connection::new(stream))
-                },
-            );
-            Ok((Box::pin(incoming) as Incoming, local))
+            Ok((Box::pin(Door::new(listener)) as Incoming, local))
         })
     }
 }

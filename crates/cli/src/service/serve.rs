@@ -12,6 +12,7 @@ use conclave_server::repair::{self, RepairError};
 use conclave_server::server::{Options, Server, StartError, is_loopback};
 use conclave_server::{Monotonic, SystemWall, Tcp};
 use conclave_wire::{Connecting, Incoming, Listening, Transport};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -23,6 +24,7 @@ use crate::failure::{Failure, Verdict};
 pub fn run(args: &ServeArgs) -> Result<Verdict, Failure> {
     let plan = Plan::of(args)?;
     start_log(args.log);
+    allow_many_files();
     let mut builder = match args.threads {
         1 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
@@ -101,6 +103,14 @@ fn start_log(format: LogFormat) {
     }
     if let Some(wrong) = wrong {
         tracing::warn!("CONCLAVE_LOG is not a filter ({wrong}): using '{LOG_FILTER}'");
+    }
+}
+
+/// Every connection is an open file: as many as the system allows, not as few as a shell begins with.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
 

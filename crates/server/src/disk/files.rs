@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -14,6 +15,8 @@ use super::{Disk, DiskFile, StorageError, Work};
 /// Files that are not complete yet have names that begin so.
 const UNFINISHED: &str = "new-";
 const LOCK: &str = "lock";
+/// How long to wait for others to close their files.
+const CROWDED: Duration = Duration::from_millis(20);
 
 /// A directory of the file system, held by this process alone.
 ///
@@ -65,7 +68,9 @@ impl Files {
     /// Writes a file beside its place, and moves it there when it is safe.
     fn put(&self, name: &str, fill: impl FnOnce(&File) -> io::Result<()>) -> io::Result<File> {
         let unfinished = self.path.join(format!("{UNFINISHED}{name}"));
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&unfinished)?;
+        let file = patiently(|| {
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&unfinished)
+        })?;
         let moved = fill(&file)
             .and_then(|()| file.sync_all())
             .and_then(|()| fs::rename(&unfinished, self.path.join(name)))
@@ -79,6 +84,28 @@ impl Files {
             }
         }
     }
+}
+
+/// Opens a file, and waits as long as there are too many open: that says nothing about the disk, and passes. A log that
+/// failed for it would stop the node.
+fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut is_told = false;
+    loop {
+        match open() {
+            Err(error) if is_crowded(&error) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(%error, "a file cannot be opened yet: raise the limit of open files (ulimit -n)");
+                }
+                thread::sleep(CROWDED);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn is_crowded(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE].iter().any(|crowded| error.raw_os_error() == Some(crowded.raw_os_error()))
 }
 
 /// Makes a directory and those above it, so that each survives a power cut. Returns those that were made; if one cannot be
@@ -121,7 +148,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    patiently(|| File::open(path))?.sync_all()
 }
 
 fn take_lock(path: &Path) -> Result<File, StorageError> {
@@ -153,7 +180,7 @@ impl Disk for Files {
     }
 
     fn read<'a>(&'a self, name: &'a str) -> Work<'a, Vec<u8>> {
-        Box::pin(async move { fs::read(self.path.join(name)) })
+        Box::pin(async move { patiently(|| fs::read(self.path.join(name))) })
     }
 
     fn create<'a>(&'a self, name: &'a str, head: &'a [u8], size: u64) -> Work<'a, Arc<dyn DiskFile>> {
@@ -165,7 +192,8 @@ impl Disk for Files {
 
     fn open<'a>(&'a self, name: &'a str) -> Work<'a, Arc<dyn DiskFile>> {
         Box::pin(async move {
-            let file = OpenOptions::new().read(true).write(true).open(self.path.join(name))?;
+            let path = self.path.join(name);
+            let file = patiently(|| OpenOptions::new().read(true).write(true).open(&path))?;
             Ok(Arc::new(Open(file)) as Arc<dyn DiskFile>)
         })
     }
@@ -278,6 +306,15 @@ mod tests {
         assert!(!above.join("made").exists());
         assert_eq!(parent(Path::new("here")), Path::new("."));
         assert!(is_directory(Path::new("")));
+    }
+
+    #[test]
+    fn too_many_open_files_are_waited_for() {
+        use rustix::io::Errno;
+        let mut errors = vec![Errno::NFILE, Errno::MFILE];
+        assert_eq!(patiently(|| errors.pop().map_or(Ok(7), |error| Err(error.into()))).unwrap(), 7);
+        let failed = patiently(|| Err::<(), _>(Errno::NOSPC.into())).unwrap_err();
+        assert_eq!(failed.kind(), io::ErrorKind::StorageFull);
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use tonic::Status;
 
 use crate::Options;
 use crate::clock::Moment;
+use crate::cluster::Cluster;
 use crate::entry::{Entry, Pending};
 use crate::error::{Error, Failure};
 use crate::guard::Guard;
@@ -77,6 +78,7 @@ impl Answer {
 /// The task.
 pub struct Driver {
     options: Arc<Options>,
+    cluster: Cluster,
     inbox: mpsc::UnboundedReceiver<Order>,
     sessions: BTreeMap<u64, Entry>,
     link: Option<Link>,
@@ -84,7 +86,7 @@ pub struct Driver {
     /// Since when there has been no connection, and what the last attempt said.
     down_since: Instant,
     down_why: String,
-    /// What a node said that speaks another version of the protocol.
+    /// What a node said that speaks another version of the protocol, or belongs to another cluster.
     foreign: Option<String>,
     backoff: Duration,
     next_endpoint: usize,
@@ -121,10 +123,11 @@ enum Wake {
 }
 
 impl Driver {
-    pub fn new(options: Arc<Options>, inbox: mpsc::UnboundedReceiver<Order>) -> Self {
+    pub fn new(options: Arc<Options>, cluster: Cluster, inbox: mpsc::UnboundedReceiver<Order>) -> Self {
         let now = Instant::now();
         Self {
             options,
+            cluster,
             inbox,
             sessions: BTreeMap::new(),
             link: None,
@@ -205,7 +208,7 @@ impl Driver {
         self.next_endpoint += 1;
         let rounds = u32::try_from(self.failures / count).unwrap_or(u32::MAX).min(8);
         let limit = (self.patience_with_silence() * 2_u32.pow(rounds)).min(options.connect_timeout + WELCOME);
-        let silent = self.silent.clone();
+        let (silent, cluster) = (self.silent.clone(), self.cluster.clone());
         let pause = self.backoff;
         let is_first = self.backoff == BACKOFF_FIRST;
         self.backoff = (self.backoff * 2).min(BACKOFF_LAST);
@@ -213,7 +216,7 @@ impl Driver {
             if !is_first {
                 tokio::time::sleep(pause).await;
             }
-            Link::open(&options, &address, limit, silent.as_deref()).await
+            Link::open(&options, &cluster, &address, limit, silent.as_deref()).await
         }));
     }
 
@@ -226,7 +229,7 @@ impl Driver {
                 if status.code() == tonic::Code::FailedPrecondition {
                     self.foreign = Some(self.down_why.clone());
                 }
-                // All were tried, and to wait does not change the version of any. Whoever is with a session already may
+                // All were tried, and to wait does not change the version or the cluster of any. Whoever is with a session already may
                 // find the others again.
                 if self.failures >= self.options.endpoints.len()
                     && let Some(why) = self.foreign.take()

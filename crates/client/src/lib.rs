@@ -32,6 +32,7 @@
 //! a time to live loses its sessions.
 
 mod clock;
+mod cluster;
 mod driver;
 mod entry;
 mod error;
@@ -54,6 +55,7 @@ pub use reads::{Leader, Observed, Observer, Watcher};
 pub use request::{Mode, Request};
 pub use session::{Owner, Session, SessionOptions};
 
+use cluster::Cluster;
 use conclave_wire::{Connector, Tcp};
 use driver::{Driver, Order};
 use tokio::sync::mpsc;
@@ -98,6 +100,7 @@ impl Options {
 pub struct Client {
     orders: mpsc::UnboundedSender<Order>,
     options: Arc<Options>,
+    cluster: Cluster,
 }
 
 impl Client {
@@ -117,8 +120,9 @@ impl Client {
         }
         let options = Arc::new(options);
         let (orders, inbox) = mpsc::unbounded_channel();
-        tokio::spawn(Driver::new(Arc::clone(&options), inbox).run());
-        Ok(Self { orders, options })
+        let cluster = Cluster::default();
+        tokio::spawn(Driver::new(Arc::clone(&options), cluster.clone(), inbox).run());
+        Ok(Self { orders, options, cluster })
     }
 
     /// Opens a session, or takes one up again by its number.

@@ -9,6 +9,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::Options;
+use crate::cluster::{Cluster, at};
 
 /// A stream over which a node answers.
 pub struct Link {
@@ -22,14 +23,16 @@ pub struct Link {
 
 impl Link {
     /// Opens a stream to a node, and from there to the leader where that is another one and wanted; but not to the one
-    /// that was silent. Each may take so long to say who it is.
+    /// that was silent. Each may take so long to say who it is, and must belong to the cluster that is known.
     pub async fn open(
         options: &Options,
+        cluster: &Cluster,
         address: &str,
         limit: Duration,
         silent: Option<&str>,
     ) -> Result<Self, Status> {
-        let (link, welcome) = Self::open_at(options, address, limit).await?;
+        let (link, welcome) = Self::open_at(options, cluster, address, limit).await?;
+        cluster.compare(options, address).await?;
         let leader = welcome.leader_address;
         if !options.follow_leader
             || welcome.leader == welcome.node
@@ -39,7 +42,7 @@ impl Link {
             return Ok(link);
         }
         // The node that was asked serves it too, only with one more step in between.
-        match Self::open_at(options, &leader, limit).await {
+        match Self::open_at(options, cluster, &leader, limit).await {
             Ok((direct, _)) => Ok(direct),
             Err(_) => Ok(link),
         }
@@ -47,6 +50,7 @@ impl Link {
 
     async fn open_at(
         options: &Options,
+        cluster: &Cluster,
         address: &str,
         limit: Duration,
     ) -> Result<(Self, v1::Welcome), Status> {
@@ -61,6 +65,7 @@ impl Link {
                 .and_then(|message| message.welcome)
                 .ok_or_else(|| Status::unavailable(format!("{address} did not say who it is")))?;
             understands(address, &welcome)?;
+            cluster.is(welcome.cluster).map_err(|other| at(address, &other))?;
             Ok((Self { address: address.to_owned(), out, events }, welcome))
         };
         tokio::time::timeout(limit, connecting)
@@ -83,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_node_of_another_version_is_not_spoken_to() {
-        let welcome = |protocol| v1::Welcome { node: 1, leader: 1, leader_address: String::new(), protocol };
+        let welcome = |protocol| v1::Welcome { node: 1, leader: 1, protocol, ..v1::Welcome::default() };
         understands("here:1", &welcome(PROTOCOL)).unwrap();
         // The first version said nothing about it.
         let refused = understands("here:1", &welcome(0)).unwrap_err();

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use conclave_wire::{VersionedClient, v1, versioned};
+use conclave_wire::{VersionedClient, named_cluster, v1, versioned};
 use prost::bytes::Bytes;
 use tokio::time::Instant;
 use tonic::transport::Channel;
@@ -77,7 +77,7 @@ impl Client {
             .map_err(|error| Error::Endpoint(error.to_string()))
     }
 
-    /// Asks one node.
+    /// Asks one node of the cluster that is known.
     async fn ask_through<T, F>(
         &self,
         channel: Channel,
@@ -88,7 +88,11 @@ impl Client {
     {
         let limit = self.options.connect_timeout * 3;
         match tokio::time::timeout(limit, ask(versioned(channel))).await {
-            Ok(answer) => Ok(answer?.into_inner()),
+            Ok(answer) => {
+                let answer = answer?;
+                self.cluster.is(named_cluster(answer.metadata()))?;
+                Ok(answer.into_inner())
+            }
             Err(_) => Err(Error::Unavailable("it does not answer".to_owned())),
         }
     }
@@ -209,7 +213,7 @@ impl Client {
         .await
     }
 
-    /// How one node is, as it sees it.
+    /// How one node is, as it sees it, whichever cluster it belongs to.
     pub async fn status(&self, endpoint: &str) -> Result<v1::StatusResponse, Error> {
         let channel = self.channel(endpoint)?;
         self.ask_through(channel, |mut client| async move { client.status(v1::StatusRequest {}).await }).await

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use conclave_wire::v1::conclave_client::ConclaveClient;
 use conclave_wire::v1::conclave_server::Conclave;
-use conclave_wire::{Connector, PROTOCOL, is_understood, v1};
+use conclave_wire::{Connector, PROTOCOL, is_understood, name_cluster, v1};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
@@ -91,6 +91,13 @@ impl Front {
         self.place(request).await
     }
 
+    /// An answer that says from which cluster it comes.
+    fn signed<T>(&self, answer: T) -> Response<T> {
+        let mut answer = Response::new(answer);
+        name_cluster(answer.metadata_mut(), self.hall.cluster());
+        answer
+    }
+
     /// The node that leads, unless nothing is heard of it.
     async fn find_leader(&self) -> Result<u64, Status> {
         let leader =
@@ -127,7 +134,13 @@ impl Front {
 
     fn welcome(&self) -> v1::Welcome {
         let leader_address = self.members.get(&self.id).cloned().unwrap_or_default();
-        v1::Welcome { node: self.id, leader: self.id, leader_address, protocol: PROTOCOL }
+        v1::Welcome {
+            node: self.id,
+            leader: self.id,
+            leader_address,
+            protocol: PROTOCOL,
+            cluster: self.hall.cluster(),
+        }
     }
 
     /// Passes a client's stream on to the leader and what it says back.
@@ -227,8 +240,8 @@ impl Conclave for Front {
         match self.place_of_read(&request).await? {
             Place::Here => self.observe_here(&request.into_inner().name).await,
             Place::There(mut leader) => {
-                let answers = leader.observe(forwarded(request)).await?.into_inner();
-                Ok(Response::new(Box::pin(answers)))
+                let answers = leader.observe(forwarded(request)).await?;
+                Ok(answers.map(|answers| Box::pin(answers) as _))
             }
         }
     }
@@ -237,8 +250,8 @@ impl Conclave for Front {
         match self.place_of_read(&request).await? {
             Place::Here => self.watch_here(request.into_inner()).await,
             Place::There(mut leader) => {
-                let answers = leader.watch(forwarded(request)).await?.into_inner();
-                Ok(Response::new(Box::pin(answers)))
+                let answers = leader.watch(forwarded(request)).await?;
+                Ok(answers.map(|answers| Box::pin(answers) as _))
             }
         }
     }

@@ -98,6 +98,8 @@ pub struct Hall {
     /// When something ends by itself, `u64::MAX` for never.
     deadline: AtomicU64,
     applied: AtomicU64,
+    /// Which cluster this is, 0 if that is not known.
+    cluster: AtomicU64,
 }
 
 #[derive(Default)]
@@ -160,6 +162,11 @@ impl Hall {
         Some(self.deadline.load(Ordering::Acquire)).filter(|deadline| *deadline < u64::MAX)
     }
 
+    /// Which cluster this is; 0 if that is not known yet.
+    pub fn cluster(&self) -> u64 {
+        self.cluster.load(Ordering::Acquire)
+    }
+
     /// The place in the log of what was applied last.
     pub fn applied_index(&self) -> u64 {
         self.applied.load(Ordering::Acquire)
@@ -168,6 +175,7 @@ impl Hall {
     fn note(&self, index: u64, state: &State) {
         self.now.store(state.now(), Ordering::Release);
         self.deadline.store(state.next_deadline().unwrap_or(u64::MAX), Ordering::Release);
+        self.cluster.store(state.founded(), Ordering::Release);
         self.applied.store(index, Ordering::Release);
     }
 

@@ -17,7 +17,7 @@ impl Front {
     /// Reads the state as it is at this moment or later: the other nodes have confirmed that this one still leads.
     pub(super) async fn read<T>(&self, read: impl FnOnce(Picture<'_>) -> T) -> Result<Response<T>, Status> {
         self.consensus.read_barrier().await.map_err(|error| Status::unavailable(error.to_string()))?;
-        Ok(Response::new(self.look(read)))
+        Ok(self.signed(self.look(read)))
     }
 
     /// The same for what may be refused.
@@ -25,7 +25,7 @@ impl Front {
         &self,
         read: impl FnOnce(Picture<'_>) -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
-        self.read(read).await?.into_inner().map(Response::new)
+        self.read(read).await?.into_inner().map(|answer| self.signed(answer))
     }
 
     /// Looks at the state as it is here, with ages that count to now.
@@ -51,7 +51,7 @@ impl Front {
         let (out, answers) = mpsc::channel(BACKLOG);
         let name = words::name(name);
         self.read(|picture| self.hall.observe(name.clone(), picture.leader(&name).as_ref(), out)).await?;
-        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+        Ok(self.signed(Box::pin(ReceiverStream::new(answers)) as _))
     }
 
     /// Shows all names, page by page, and then what changes. The watcher is there before the first page is made, so that
@@ -69,7 +69,7 @@ impl Front {
                 let _ = front.show_changes(&watcher, &out).await;
             }
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
+        Ok(self.signed(Box::pin(ReceiverStream::new(answers)) as _))
     }
 
     async fn show_present(&self, request: &v1::WatchRequest, out: &Watching) -> Result<(), Gone> {
@@ -124,6 +124,7 @@ impl Front {
             now_ms: self.service_time(),
             condition: status.presence.condition.on_wire().into(),
             silent: status.presence.silent.into_iter().collect(),
+            cluster: self.hall.cluster(),
         }
     }
 }

@@ -161,7 +161,7 @@ impl StreamingService<v1::ToServer> for Fake {
     fn call(&mut self, request: Request<Streaming<v1::ToServer>>) -> Self::Future {
         let (out, told) = mpsc::unbounded_channel();
         let protocol = self.0.protocol;
-        let welcome = v1::Welcome { node: 1, leader: 1, leader_address: String::new(), protocol };
+        let welcome = v1::Welcome { node: 1, leader: 1, protocol, ..v1::Welcome::default() };
         let _ = out.send(Ok(v1::ToClient { events: vec![], welcome: Some(welcome) }));
         Self::lock(&self.0.streams).push(out.clone());
         let fake = self.clone();

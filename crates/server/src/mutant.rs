@@ -20,6 +20,8 @@ pub enum Mutant {
     BatchesByCount,
     /// Tokens begin with 1.
     ForgetsFloor,
+    /// A leader that has nothing else to write does not write the service time either.
+    LeavesTimeUnwritten,
     /// It does not remember which requests it has seen.
     #[cfg(feature = "mutants")]
     ForgetsRequests,
@@ -62,6 +64,7 @@ pub(crate) mod tests {
         Mutant::KeepsClock,
         Mutant::BatchesByCount,
         Mutant::ForgetsFloor,
+        Mutant::LeavesTimeUnwritten,
     ];
 
     pub(super) fn choose_by_environment() {

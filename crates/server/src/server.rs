@@ -18,7 +18,7 @@ use crate::consensus::presence::Presence;
 use crate::consensus::{self, Compaction, Consensus, Kept, Timing};
 use crate::disk::Disk;
 use crate::front::Front;
-use crate::front::batcher::Batcher;
+use crate::front::batcher::{Batcher, note_time};
 use crate::front::clock::{Clock, ServiceClock, Wall};
 use crate::front::hall::Hall;
 use crate::front::queue::queue;
@@ -75,6 +75,8 @@ pub enum StartError {
 pub struct Server {
     address: String,
     consensus: Arc<Consensus>,
+    hall: Arc<Hall>,
+    clock: Arc<ServiceClock>,
     stop: CancellationToken,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
 }
@@ -109,13 +111,20 @@ impl Server {
         let router = routes(front, &consensus, health_service)?;
         let leader = consensus.leader();
         let wall = options.wall;
-        let batcher = Batcher { queue: gathered, consensus: consensus.clone(), hall, clock, wall, leader };
+        let batcher = Batcher {
+            queue: gathered,
+            consensus: consensus.clone(),
+            hall: Arc::clone(&hall),
+            clock: Arc::clone(&clock),
+            wall,
+            leader,
+        };
         tokio::spawn(batcher.run());
         tokio::spawn(stop.clone().run_until_cancelled_owned(follow));
         tokio::spawn(stop.clone().run_until_cancelled_owned(report));
         let serving =
             tokio::spawn(router.serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned()));
-        Ok(Self { address, consensus, stop, serving })
+        Ok(Self { address, consensus, hall, clock, stop, serving })
     }
 
     /// Where it listens.
@@ -141,6 +150,7 @@ impl Server {
 
     /// Hands the lead over, sends clients away and stops.
     pub async fn shutdown(self) {
+        note_time(&self.consensus, &self.hall, &self.clock).await;
         match self.consensus.hand_over().await {
             Ok(node) => tracing::info!(node, "handed the lead over"),
             Err(Kept::NotLeader | Kept::Nobody) => {}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use conclave_service::{Batch, Command, Outcome, State, Token};
+use conclave_service::{Batch, Command, Millis, Outcome, State, Token};
 use returns::Returns;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
@@ -37,6 +37,10 @@ const LOOKS: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a leader looks at the clock at least.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A leader that has nothing else to write notes the service time after a quarter of the time until something ends by
+/// itself, within these bounds, in milliseconds. The next leader goes on from what was noted last: without a note, a
+/// lease would start over with every leader that had nothing to write. While nothing can end, nothing is noted.
+const NOTE_AFTER: std::ops::RangeInclusive<Millis> = 100..=1_000;
 
 /// Gathers commands, and proposes them while this node leads.
 pub struct Batcher {
@@ -83,6 +87,7 @@ impl Batcher {
         let verdicts = Arc::new(Verdicts::default());
         let mut load = Load::default();
         let mut ahead = None;
+        let mut noted = Noted::default();
         let mut returns = Returns::default();
         loop {
             // What was refused is hardly taken a moment later.
@@ -105,7 +110,7 @@ impl Batcher {
                 }
                 continue;
             };
-            if load.len() == 0 && !self.is_due(term) {
+            if load.len() == 0 && !self.is_due(term, noted) {
                 continue;
             }
             let is_idle = under_way.available_permits() == FEW;
@@ -124,7 +129,9 @@ impl Batcher {
                 self.let_others_speak(&mut load).await;
             }
             returns.left(load.len());
-            let Some(bytes) = self.encode(term, &mut load, &mut ahead, &verdicts) else { continue };
+            let now = self.clock.now(term, self.hall.now());
+            noted = Noted { term, at: now };
+            let Some(bytes) = self.encode(term, now, &mut load, &mut ahead, &verdicts) else { continue };
             self.propose(term, bytes, permit, &verdicts).await;
         }
     }
@@ -200,11 +207,11 @@ impl Batcher {
     fn encode(
         &self,
         term: u64,
+        now: Millis,
         load: &mut Load,
         ahead: &mut Option<(u64, State)>,
         verdicts: &Verdicts,
     ) -> Option<Bytes> {
-        let now = self.clock.now(term, self.hall.now());
         // Until one of them is decided, every batch of a term says where tokens begin.
         let floor = if verdicts.has_decided_in(term) { 0 } else { self.floor() };
         let batch = Batch { now, commands: std::mem::take(&mut load.commands), floor };
@@ -261,10 +268,17 @@ impl Batcher {
         self.leader.borrow().filter(|leader| leader.is_me).map(|leader| leader.term)
     }
 
-    /// Whether something ends by itself now.
-    fn is_due(&self, term: u64) -> bool {
-        let now = self.clock.now(term, self.hall.now());
-        self.hall.deadline().is_some_and(|deadline| deadline <= now)
+    /// Whether something ends by itself now, or the service time was not written for long enough.
+    fn is_due(&self, term: u64, noted: Noted) -> bool {
+        let applied = self.hall.now();
+        let now = self.clock.now(term, applied);
+        // The first leader says which cluster this is, before anybody asks.
+        if self.hall.cluster() == 0 && noted.term != term {
+            return true;
+        }
+        let Some(deadline) = self.hall.deadline() else { return false };
+        let noted = if noted.term == term { noted.at.max(applied) } else { applied };
+        deadline <= now || is_worth_a_note(noted, now, deadline)
     }
 
     fn until_next_look(&self) -> Duration {
@@ -274,6 +288,35 @@ impl Batcher {
             self.hall.deadline().map_or(LOOK_EVERY, |at| Duration::from_millis(at.saturating_sub(now)));
         // A deadline that has passed is about to be applied: a look at once would only propose it again.
         next.clamp(Duration::from_millis(1), LOOK_EVERY)
+    }
+}
+
+/// Up to when the leader of a term has written the service time, or is about to.
+#[derive(Clone, Copy, Default)]
+struct Noted {
+    term: u64,
+    at: Millis,
+}
+
+fn is_worth_a_note(noted: Millis, now: Millis, deadline: Millis) -> bool {
+    let after = (deadline.saturating_sub(noted) / 4).clamp(*NOTE_AFTER.start(), *NOTE_AFTER.end());
+    now.saturating_sub(noted) >= after && !mutant::is(Mutant::LeavesTimeUnwritten)
+}
+
+/// Writes the service time before this node gives the lead away, so that leases go on where they are. Nothing to do if it
+/// does not lead, or nothing can end by itself.
+pub async fn note_time(consensus: &Consensus, hall: &Hall, clock: &ServiceClock) {
+    let Some(leader) = consensus.leader().borrow().filter(|leader| leader.is_me) else { return };
+    if hall.deadline().is_none() || mutant::is(Mutant::LeavesTimeUnwritten) {
+        return;
+    }
+    let now = clock.now(leader.term, hall.now());
+    let Some(bytes) = encode(&Batch { now, ..Batch::default() }) else { return };
+    let noted = async { consensus.propose(leader.term, bytes).await?.await };
+    match tokio::time::timeout(PATIENCE, noted).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the service time was not written"),
+        Err(_) => tracing::debug!("the service time was not written in time"),
     }
 }
 

@@ -42,6 +42,11 @@ async fn start(lines: &Lines, id: u64, nodes: u64, disk: &MemoryDisk, wall: &Han
     Server::start(options).await.unwrap()
 }
 
+/// Whether a node was elected last.
+fn leads(server: &&Server) -> bool {
+    server.consensus().leader().borrow().is_some_and(|leader| leader.is_me)
+}
+
 /// A client that says what it likes.
 struct Talker {
     say: mpsc::UnboundedSender<v1::ToServer>,
@@ -52,6 +57,10 @@ struct Talker {
 
 impl Talker {
     async fn new(lines: &Lines, node: u64) -> Self {
+        Self::with_ttl(lines, node, 60_000).await
+    }
+
+    async fn with_ttl(lines: &Lines, node: u64, ttl_ms: u32) -> Self {
         let transport = lines.of(99);
         let channel =
             conclave_wire::channel(&transport, &lines.address(node), Duration::from_secs(1)).unwrap();
@@ -60,7 +69,7 @@ impl Talker {
         static SESSIONS: AtomicU64 = AtomicU64::new(1);
         let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let mut talker = Self { say, told: answers.unwrap().into_inner(), session, request: 0 };
-        talker.say(vec![Act::Open(v1::Open { ttl_ms: 60_000, protocol: PROTOCOL, ..v1::Open::default() })]);
+        talker.say(vec![Act::Open(v1::Open { ttl_ms, protocol: PROTOCOL, ..v1::Open::default() })]);
         assert!(matches!(talker.replies(1).await[0], v1::reply::Reply::Opened(_)));
         talker
     }
@@ -114,7 +123,6 @@ async fn a_flood_of_large_commands_leaves_the_cluster_deciding() {
     for (&id, disk) in &disks {
         servers.push(start(&lines, id, 3, disk, &wall).await);
     }
-    let leads = |server: &&Server| server.consensus().leader().borrow().is_some_and(|leader| leader.is_me);
     let leader =
         eventually("a leader", || servers.iter().find(leads).map(|server| server.consensus().status().id));
     let mut talker = Talker::new(&lines, leader.await).await;
@@ -321,4 +329,93 @@ async fn copy_of(disk: &MemoryDisk) -> MemoryDisk {
 #[test]
 fn that_tokens_do_not_start_over_is_tested() {
     assert_caught("server::tests::tokens_do_not_start_over", Mutant::ForgetsFloor, "tokens went back");
+}
+
+/// A holder dies, and the leader changes again and again, each time before the lease would have ended.
+async fn a_lease_ends(in_good_order: bool) {
+    const TTL_MS: u32 = 3_000;
+    let (lines, wall) = (Lines::default(), Hand::default());
+    let mut disks: BTreeMap<u64, MemoryDisk> = (1..=3).map(|id| (id, MemoryDisk::default())).collect();
+    let mut servers = BTreeMap::new();
+    for (&id, disk) in &disks {
+        servers.insert(id, start(&lines, id, 3, disk, &wall).await);
+    }
+    let mut holder = Talker::with_ttl(&lines, leader_of(&servers).await, TTL_MS).await;
+    holder.lock("a").await;
+    drop(holder);
+    // It leads for half of the time to live each time.
+    for _ in 0..20 {
+        let leader = leader_of(&servers).await;
+        if holders_of(&lines, leader, "a").await == 0 {
+            return;
+        }
+        sleep(Duration::from_millis((TTL_MS / 2).into())).await;
+        let server = servers.remove(&leader).unwrap();
+        if in_good_order {
+            server.shutdown().await;
+        } else {
+            let crashed = disks[&leader].crash(7);
+            disks.insert(leader, crashed);
+            server.stop.cancel();
+            server.consensus.shutdown().await;
+            server.serving.abort();
+        }
+        servers.insert(leader, start(&lines, leader, 3, &disks[&leader], &wall).await);
+    }
+    panic!("the lease starts over with every leader");
+}
+
+async fn leader_of(servers: &BTreeMap<u64, Server>) -> u64 {
+    let leader = eventually("a leader", || servers.values().find(leads).map(|it| it.consensus().status().id));
+    leader.await
+}
+
+async fn holders_of(lines: &Lines, node: u64, name: &str) -> usize {
+    let channel =
+        conclave_wire::channel(&lines.of(99), &lines.address(node), Duration::from_secs(1)).unwrap();
+    let asked = v1::ShowRequest { name: name.to_owned(), ..v1::ShowRequest::default() };
+    let shown = conclave_wire::versioned(channel).show(asked).await.unwrap().into_inner();
+    shown.holders.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_ends_though_the_lead_is_handed_over_again_and_again() {
+    a_lease_ends(true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_ends_though_leader_after_leader_crashes() {
+    a_lease_ends(false).await;
+}
+
+#[test]
+fn that_leases_do_not_start_over_is_tested() {
+    for test in [
+        "a_lease_ends_though_the_lead_is_handed_over_again_and_again",
+        "a_lease_ends_though_leader_after_leader_crashes",
+    ] {
+        let says = "the lease starts over with every leader";
+        assert_caught(&format!("server::tests::{test}"), Mutant::LeavesTimeUnwritten, says);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_service_writes_little_and_without_leases_nothing() {
+    let (lines, wall) = (Lines::default(), Hand::default());
+    let server = start(&lines, 1, 1, &MemoryDisk::default(), &wall).await;
+    server.ready().await;
+    let written_in = async |time: Duration| {
+        let before = server.consensus().status().last_log;
+        sleep(time).await;
+        server.consensus().status().last_log - before
+    };
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(written_in(Duration::from_secs(60)).await, 0);
+    let mut holder = Talker::new(&lines, 1).await;
+    holder.lock("a").await;
+    let written = written_in(Duration::from_secs(40)).await;
+    assert!((30..=41).contains(&written), "{written} entries in 40 s");
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(holders_of(&lines, 1, "a").await, 0);
+    assert_eq!(written_in(Duration::from_secs(60)).await, 0);
 }

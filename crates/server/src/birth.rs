@@ -69,7 +69,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use conclave_wire::peer::peer_client::PeerClient;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use openraft::errors::{Fatal, InitializeError, RaftError};
 use openraft::raft::VoteRequest;
 use openraft::{RPCTypes, RaftState};
@@ -274,8 +274,17 @@ impl Newborn {
     pub(crate) async fn settle(self) {
         let mut before = BTreeMap::new();
         let mut goal = None;
+        let mut is_told = false;
         loop {
-            let pasts = self.ask_all().await;
+            let (pasts, has_twin) = join(self.ask_all(), self.has_twin()).await;
+            if has_twin {
+                if !std::mem::replace(&mut is_told, true) {
+                    self.tell_of_twin();
+                }
+                before.clear();
+                sleep(PAUSE).await;
+                continue;
+            }
             let lives = pasts.iter().map(|(id, past)| (*id, past.life)).collect();
             let is_whole = pasts.len() + 1 == self.identity.members.len();
             let counts = is_whole && before == lives;
@@ -324,6 +333,23 @@ impl Newborn {
         let question = self.question().await;
         let answers = self.peers.all().map(|peer| ask(peer, question.clone(), self.patience));
         join_all(answers).await.into_iter().flatten().collect()
+    }
+
+    /// Whether another process answers at the address of this node, under its number.
+    async fn has_twin(&self) -> bool {
+        let Some(own) = self.peers.own() else { return false };
+        let answer = ask(own, Question::default(), self.patience).await;
+        answer.is_some_and(|(_, past)| past.life != self.gate.life)
+    }
+
+    fn tell_of_twin(&self) {
+        let (node, address) = (self.identity.id, self.identity.members.get(&self.identity.id));
+        tracing::error!(
+            node,
+            address,
+            "another process runs as this node, with another data directory: this one takes no part while it does; stop \
+             one of them, or give this one its own --id"
+        );
     }
 
     /// Pleads for another leader as long as there is none to follow.

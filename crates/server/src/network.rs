@@ -123,6 +123,12 @@ impl Peers {
         self.links.iter().map(|(&id, link)| self.peer(id, Arc::clone(link)))
     }
 
+    /// Whoever answers at the address of this node.
+    pub(crate) fn own(&self) -> Option<Peer> {
+        let address = self.members.get(&self.me)?;
+        Some(self.peer(self.me, Arc::new(self.link(self.me, address))))
+    }
+
     fn link(&self, target: u64, address: &str) -> Link {
         Link {
             address: address.to_owned(),

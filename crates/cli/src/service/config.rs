@@ -53,9 +53,13 @@ pub fn parse_members(text: &str) -> Result<Members, String> {
             return Err("nodes are numbered from 1".to_owned());
         }
         check_address(address.trim())?;
-        if members.insert(id, address.trim().to_owned()).is_some() {
+        if members.contains_key(&id) {
             return Err(format!("node {id} is given twice"));
         }
+        if let Some((other, _)) = members.iter().find(|(_, taken)| *taken == address.trim()) {
+            return Err(format!("nodes {other} and {id} have the same address '{}'", address.trim()));
+        }
+        members.insert(id, address.trim().to_owned());
     }
     Ok(Members(members))
 }
@@ -120,8 +124,18 @@ mod tests {
             parse_members("1=127.0.0.1:7401, 2=[::1]:7402,3=host:7403").expect("they are right");
         assert_eq!(members[&2], "[::1]:7402");
         assert_eq!(members.len(), 3);
-        for wrong in ["", "1", "1=", "1=host", "1=host:99999", "0=host:1", "x=host:1", "1=a:1,1=b:1", "1=:80"]
-        {
+        for wrong in [
+            "",
+            "1",
+            "1=",
+            "1=host",
+            "1=host:99999",
+            "0=host:1",
+            "x=host:1",
+            "1=a:1,1=b:1",
+            "1=:80",
+            "1=a:1,2=a:1",
+        ] {
             assert!(parse_members(wrong).is_err(), "{wrong}");
         }
     }

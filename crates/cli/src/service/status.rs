@@ -8,13 +8,18 @@ use conclave_client::v1::status_response::Condition;
 use conclave_client::{Client, Error};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::args::StatusArgs;
 use super::table::Table;
 use super::{client, config, run_client};
 use crate::failure::{Failure, Verdict, one_line};
 use crate::output;
+
+/// A survey that took longer has answers in it that may not be true any more: those who answered are asked again.
+const FRESH: Duration = Duration::from_millis(500);
+/// How long they may take then.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What all nodes said, by address.
 pub struct Survey {
@@ -39,23 +44,21 @@ pub fn status(args: &StatusArgs) -> Result<Verdict, Failure> {
 }
 
 impl Survey {
-    /// Asks the endpoints, and the nodes of which they tell, all at a time. Each may take so long to answer.
+    /// Asks the endpoints, and the nodes of which they tell, all at a time. Each may take so long to answer. What is
+    /// returned is no older than [`FRESH`] or [`AGAIN`], however long some of them are silent.
     pub async fn make(client: &Client, mut ids: BTreeMap<String, u64>, limit: Duration) -> Self {
+        let begun = Instant::now();
         let mut answers = BTreeMap::new();
         let mut asked = BTreeSet::new();
         let mut asking = JoinSet::new();
         let mut ask = |asking: &mut JoinSet<_>, address: String| {
             if asked.insert(address.clone()) {
-                let client = client.clone();
-                asking.spawn(async move {
-                    let late = |_| Err(Error::Unavailable("it does not answer".to_owned()));
-                    (timeout(limit, client.status(&address)).await.unwrap_or_else(late), address)
-                });
+                asking.spawn(ask_one(client.clone(), address, limit));
             }
         };
         client.endpoints().iter().for_each(|address| ask(&mut asking, address.clone()));
         while let Some(answered) = asking.join_next().await {
-            let Ok((answer, address)) = answered else { continue };
+            let Ok((address, answer)) = answered else { continue };
             if let Ok(status) = &answer {
                 for member in &status.members {
                     ids.insert(member.address.clone(), member.node);
@@ -66,6 +69,14 @@ impl Survey {
             }
             answers.insert(address, answer);
         }
+        if begun.elapsed() > FRESH {
+            for (address, _) in answers.iter().filter(|(_, answer)| answer.is_ok()) {
+                asking.spawn(ask_one(client.clone(), address.clone(), limit.min(AGAIN)));
+            }
+            while let Some(answered) = asking.join_next().await {
+                answers.extend(answered.ok());
+            }
+        }
         Self { answers, ids }
     }
 
@@ -73,13 +84,47 @@ impl Survey {
         self.answers.values().filter_map(|answer| answer.as_ref().ok())
     }
 
-    /// Whether some node can answer requests.
+    /// The clusters that the nodes belong to, each with the addresses of its nodes.
+    fn clusters(&self) -> BTreeMap<u64, Vec<&str>> {
+        let mut clusters = BTreeMap::<u64, Vec<&str>>::new();
+        for (address, answer) in &self.answers {
+            if let Ok(status) = answer
+                && status.cluster != 0
+            {
+                clusters.entry(status.cluster).or_default().push(address);
+            }
+        }
+        clusters
+    }
+
+    /// What is wrong with the endpoints, if anything is.
+    fn mixture(&self) -> Option<String> {
+        let clusters = self.clusters();
+        let of = |(cluster, nodes): (&u64, &Vec<&str>)| format!("{} to {cluster:016x}", nodes.join(", "));
+        let list: Vec<String> = clusters.iter().map(of).collect();
+        (clusters.len() > 1).then(|| {
+            format!(
+                "the endpoints belong to different clusters, and each grants the same names: {}",
+                list.join("; ")
+            )
+        })
+    }
+
+    /// Whether some node can answer requests, and all that answer belong to one cluster.
     fn is_served(&self) -> bool {
+        self.clusters().len() < 2 && self.is_led()
+    }
+
+    fn is_led(&self) -> bool {
         self.there().any(|status| matches!(status.condition(), Condition::Leads | Condition::Follows))
     }
 
     /// Why no request was answered, in one sentence, and what to do about it.
     pub fn explain(&self, error: &Error) -> Failure {
+        if let Some(mixture) = self.mixture() {
+            return Failure::new(mixture)
+                .hint("check --endpoints, CONCLAVE_ENDPOINTS and the configuration file");
+        }
         if self.is_served() {
             return Failure::new(format!("the service did not answer in time: {}", reason(error)))
                 .hint("try again, or allow it more time with --connect-wait");
@@ -132,7 +177,9 @@ impl Survey {
             }
         }
         let mut text = table.render(width);
-        if !self.is_served() {
+        if let Some(mixture) = self.mixture() {
+            text.push_str(&format!("{mixture}\n"));
+        } else if !self.is_served() {
             text.push_str("not served: nothing can be granted or read at the moment\n");
         }
         text
@@ -146,6 +193,16 @@ impl Survey {
             .collect();
         json!({ "served": self.is_served(), "nodes": nodes })
     }
+}
+
+async fn ask_one(
+    client: Client,
+    address: String,
+    limit: Duration,
+) -> (String, Result<StatusResponse, Error>) {
+    let late = |_| Err(Error::Unavailable("it does not answer".to_owned()));
+    let answer = timeout(limit, client.status(&address)).await.unwrap_or_else(late);
+    (address, answer)
 }
 
 /// What a node does, in words.
@@ -192,6 +249,7 @@ fn node_json(address: &str, id: Option<u64>, answer: Result<&StatusResponse, &Er
             "node": status.node,
             "state": condition(status),
             "silent": status.silent,
+            "cluster": cluster(status),
             "leader": status.leader,
             "term": status.term,
             "last_log": status.last_log,
@@ -204,6 +262,11 @@ fn node_json(address: &str, id: Option<u64>, answer: Result<&StatusResponse, &Er
             "version": status.version,
         }),
     }
+}
+
+/// Which cluster a node belongs to, if it knows.
+fn cluster(status: &StatusResponse) -> Option<String> {
+    (status.cluster != 0).then(|| format!("{:016x}", status.cluster))
 }
 
 /// What a node does, for programs.
@@ -285,6 +348,23 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             assert_eq!(text.contains("not served"), !is_served, "{text}");
         }
+    }
+
+    #[test]
+    fn endpoints_of_different_clusters_are_told_and_not_served() {
+        let of = |id, cluster| {
+            let (address, answer) = node(id, Condition::Leads, &[]);
+            (address, answer.map(|status| StatusResponse { cluster, ..status }))
+        };
+        let same = survey([of(1, 7), of(2, 7), of(3, 0)]);
+        assert!(same.is_served() && same.mixture().is_none());
+        let mixed = survey([of(1, 7), of(2, 7), of(3, 8)]);
+        let text = mixed.text(None);
+        assert!(!mixed.is_served() && mixed.json()["served"] == false, "{text}");
+        let said = "the endpoints belong to different clusters, and each grants the same names: 127.0.0.1:29411, \
+                    127.0.0.1:29412 to 0000000000000007; 127.0.0.1:29413 to 0000000000000008";
+        assert!(text.contains(said), "{text}");
+        assert_eq!(mixed.json()["nodes"][2]["cluster"], "0000000000000008");
     }
 
     #[test]

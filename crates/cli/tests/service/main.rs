@@ -28,6 +28,7 @@ mod runner_terms;
 mod runner_waiting;
 mod runs;
 mod showing;
+mod strangers;
 mod talker;
 mod tokens;
 

@@ -1,0 +1,102 @@
+//! What does not belong to a service: nodes of others, nodes that are there twice, connections that say nothing.
+
+use std::net::TcpStream;
+use std::process::Command;
+
+use crate::addresses::own_addresses;
+use crate::nodes::Service;
+use crate::runs::Running;
+use crate::until;
+
+/// The endpoints of two services, in both orders.
+fn mixtures(one: &Service, other: &Service) -> [String; 2] {
+    let (one, other) = (one.address(1), other.address(1));
+    [format!("{one},{other}"), format!("{other},{one}")]
+}
+
+#[test]
+fn endpoints_of_two_clusters_are_refused() {
+    let (service, foreign) = (Service::one(), Service::one());
+    // Each of them serves, but not both together.
+    for alone in [&service, &foreign] {
+        alone.conclave("status").ends(0);
+    }
+    for both in mixtures(&service, &foreign) {
+        let mixed = service.conclave(&format!("status --endpoints {both}")).ends(1);
+        assert!(mixed.out.contains("the endpoints belong to different clusters"), "{}", mixed.out);
+        let refused = service.shell(&format!("lock a --try --endpoints {both}"), "exit 0");
+        assert!(refused.err.contains("check the endpoints"), "{}", refused.err);
+        assert_ne!(refused.code, 0);
+    }
+    assert!(service.show("a").is_null() && foreign.show("a").is_null(), "nothing was granted");
+}
+
+#[test]
+fn who_holds_something_in_one_cluster_does_not_go_over_to_another() {
+    let (mut service, mut foreign) = (Service::one(), Service::absent(1));
+    let [both, _] = mixtures(&service, &foreign);
+    let line = format!("lock a --ttl 3s --grace 100ms --endpoints {both}");
+    let holder = service.begin(&line, "echo $CONCLAVE_TOKEN > held; exec sleep 60");
+    service.written("held");
+    foreign.run(1);
+    foreign.is_served();
+    service.kill(1);
+    holder.end().ends(122);
+    assert!(foreign.show("a").is_null(), "it was asked for elsewhere");
+}
+
+#[test]
+fn an_address_belongs_to_one_node() {
+    let service = Service::absent(1);
+    let twice = service.conclave("serve --cluster 1=127.0.0.1:1,2=127.0.0.1:1").ends(2);
+    assert!(twice.err.contains("nodes 1 and 2 have the same address '127.0.0.1:1'"), "{}", twice.err);
+}
+
+#[test]
+fn a_node_that_is_there_twice_is_told() {
+    let service = Service::three();
+    let mut twin = service.serve(3);
+    twin.args(["--listen", &own_addresses(1)[0], "--data"]).arg(service.path("twin"));
+    let log = service.path("twin.log");
+    let twin = Running::with_errors_in(twin, &log);
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+    until("it is told", || said().contains("another process runs as this node"));
+    service.still_serves();
+    drop(twin);
+}
+
+/// The same command in a shell that sets a limit first.
+fn limited(command: &Command, limit: &str) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell
+}
+
+#[test]
+fn connections_that_say_nothing_shut_nobody_out_for_long() {
+    let mut service = Service::absent(1);
+    let command = limited(&service.serve(1), "-n 256");
+    service.run_by(1, command);
+    service.is_served();
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(TcpStream::connect(service.address(1)).expect("somebody listens"));
+    }
+    until("it is told", || service.log(1).contains("no room for another connection"));
+    service.shell("lock a --connect-wait 20s", "exit 0").ends(0);
+    assert!(!service.log(1).contains("cannot go on"), "{}", service.log(1));
+    drop(silent);
+}
+
+#[test]
+fn a_node_takes_all_the_files_that_it_may_have() {
+    let mut service = Service::absent(1);
+    let command = limited(&service.serve(1), "-Sn 200");
+    service.run_by(1, command);
+    service.is_served();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", service.pid(1))).expect("it runs");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("there is one");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[3], words[4], "{line}");
+}

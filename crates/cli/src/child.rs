@@ -11,6 +11,9 @@
 //! `fg` and `bg` continue both, a background job does not touch the terminal, and a pipeline is one job. The keeper is
 //! outside of it, and no signal of the job reaches it.
 //!
+//! The process that becomes the command first waits in its group, with all signals blocked, until the runner has forwarded
+//! what arrived before: what is sent to the job while it starts is heard once, and not lost.
+//!
 //! Whenever the lease is renewed the runner tells the keeper, over a pipe, until when the command may run. When that time
 //! passes, or the pipe ends because the runner died, the keeper sends SIGTERM and then SIGKILL to everything below it,
 //! until nothing is left. So the command ends in time also if the runner is killed, stopped or blocked.
@@ -24,6 +27,7 @@ mod tree;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -31,7 +35,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_child_subreaper;
-use nix::unistd::getpgrp;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, close, getpgid, getpgrp, tcgetpgrp};
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
 use tokio::net::unix::pipe;
 
@@ -60,10 +65,13 @@ pub fn run_hidden() -> Option<ExitCode> {
         return Some(keeper::run(&words));
     }
     if subcommand == START {
-        let [keeper, blocked, command @ ..] = words.as_slice() else { return Some(ExitCode::FAILURE) };
+        let [keeper, entrance, blocked, command @ ..] = words.as_slice() else {
+            return Some(ExitCode::FAILURE);
+        };
         let keeper = keeper.to_str()?.parse().ok()?;
+        let entrance = entrance.to_str()?.parse().ok()?;
         let blocked = Mask(blocked.to_str()?.parse().ok()?);
-        return Some(start::run(keeper, blocked, command));
+        return Some(start::run(keeper, entrance, blocked, command));
     }
     None
 }
@@ -95,6 +103,9 @@ pub struct Group {
     events: pipe::Receiver,
     read: Vec<u8>,
     told: VecDeque<Event>,
+    is_detached: bool,
+    /// What is to be forwarded as soon as there is a command; nothing is kept any more when it has begun.
+    early: Option<Vec<Signal>>,
 }
 
 impl Group {
@@ -123,8 +134,15 @@ impl Group {
         }
         let keeper = command.spawn()?;
         let events = pipe::Receiver::from_owned_fd(OwnedFd::from(events))?;
-        let mut group =
-            Self { keeper, orders: Some(orders), events, read: Vec::new(), told: VecDeque::new() };
+        let mut group = Self {
+            keeper,
+            orders: Some(orders),
+            events,
+            read: Vec::new(),
+            told: VecDeque::new(),
+            is_detached: plan.is_detached,
+            early: Some(Vec::new()),
+        };
         group.set_deadlines(plan.deadlines);
         Ok(group)
     }
@@ -134,18 +152,40 @@ impl Group {
         self.order(Order::Deadlines(deadlines));
     }
 
-    /// Passes a signal on to the command and to what it started in the same process group. What the terminal sent, they
-    /// have already.
+    /// Passes a signal on to the command and to what it started in the same process group. What was sent to the whole
+    /// group they have already, if the command was in it by then.
     pub fn forward(&mut self, arrived: Arrived) {
-        if !arrived.is_from_terminal {
-            self.order(Order::Forward(arrived.signal));
+        match &mut self.early {
+            Some(early) => early.push(arrived.signal),
+            None if arrived.is_for_group => {}
+            None => self.order(Order::Forward(arrived.signal)),
         }
+    }
+
+    /// Lets the command begin, after [`Event::Ready`]. Whatever arrived up to now is forwarded first: what was sent to the
+    /// whole group meanwhile is pending at the command, and does not count twice.
+    pub fn begin(&mut self, signals: &Signals) {
+        while let Some(arrived) = signals.take() {
+            self.forward(arrived);
+        }
+        for signal in self.early.take().unwrap_or_default() {
+            self.order(Order::Forward(signal));
+        }
+        self.order(Order::Begin);
     }
 
     /// Stops this process with its command, so that the shell takes the terminal back. The command goes on when this
     /// process does.
-    pub fn stop_with(&mut self, stop: Stop) {
-        Signals::stop_here(stop.signal, || tree::is_stopped(stop.pid));
+    pub fn stop_with(&mut self, stop: Stop, signals: &Signals) {
+        // What stopped the command may have been sent here as well; it must not stop the command again.
+        while let Some(arrived) = signals.take() {
+            if arrived.signal != Signal::SIGTSTP {
+                self.forward(arrived);
+            }
+        }
+        // SIGSTOP cannot be taken back, and would stop a process that no shell looks after for good.
+        let signal = if stop.signal == Signal::SIGSTOP { Signal::SIGTSTP } else { stop.signal };
+        Signals::stop_here(signal, || tree::is_stopped(stop.pid));
         self.order(Order::Resume(stop));
     }
 
@@ -166,25 +206,49 @@ impl Group {
 
     /// What happens next. It may be dropped and asked for again.
     pub async fn next(&mut self) -> Result<Event, KeeperDied> {
-        let mut bytes = [0; 1_024];
         loop {
-            if let Some(event) = self.told.pop_front() {
-                return Ok(event);
-            }
-            if self.events.readable().await.is_err() {
-                return Err(KeeperDied);
-            }
-            match self.events.try_read(&mut bytes) {
-                Ok(0) => return Err(KeeperDied),
-                Ok(count) => {
-                    self.read.extend(bytes.get(..count).unwrap_or_default());
-                    self.told.extend(take_frames(&mut self.read).into_iter().filter_map(Event::decode));
+            match self.told.pop_front() {
+                Some(Event::Ready) if self.is_detached => {
+                    self.early = None;
+                    self.order(Order::Begin);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Err(KeeperDied),
+                Some(Event::Stopped(stop)) if stop.signal == Signal::SIGSTOP && !self.is_for_job(stop) => {}
+                Some(event) => return Ok(event),
+                None => self.listen().await?,
             }
         }
     }
+
+    /// Waits for events.
+    async fn listen(&mut self) -> Result<(), KeeperDied> {
+        let mut bytes = [0; 1_024];
+        self.events.readable().await.map_err(|_| KeeperDied)?;
+        match self.events.try_read(&mut bytes) {
+            Ok(0) => return Err(KeeperDied),
+            Ok(count) => {
+                self.read.extend(bytes.get(..count).unwrap_or_default());
+                self.told.extend(take_frames(&mut self.read).into_iter().filter_map(Event::decode));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return Err(KeeperDied),
+        }
+        Ok(())
+    }
+
+    /// Whether SIGSTOP stopped the whole job. Who sends it to a command means that command alone, unless it has the terminal:
+    /// then only the shell can help, which looks at the runner.
+    fn is_for_job(&self, stop: Stop) -> bool {
+        let foreground = File::open("/dev/tty").ok().and_then(|terminal| tcgetpgrp(terminal).ok());
+        let is_in_front = |group| group == getpgrp() || getpgid(Some(Pid::from_raw(stop.pid))) == Ok(group);
+        !self.is_detached && foreground.is_some_and(is_in_front)
+    }
+}
+
+/// The end of a pipe that was inherited by its number, as a file; the command does not inherit it.
+fn reopen(number: i32, options: &OpenOptions) -> io::Result<File> {
+    let file = options.open(format!("/proc/self/fd/{number}"))?;
+    close(number)?;
+    Ok(file)
 }
 
 /// Kills whatever is below this process, the keeper included: what it kept comes here when it dies. Says whether nothing

@@ -50,11 +50,15 @@ pub enum Order {
     Forward(Signal),
     /// Let the command go on after this stop, unless there has been another.
     Resume(Stop),
+    /// Let the command begin: what arrived before it was in its process group has been forwarded.
+    Begin,
 }
 
 /// What the keeper tells the runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The process that becomes the command is in its process group, and waits for [`Order::Begin`].
+    Ready,
     /// The command could not be started.
     NotStarted { errno: i32 },
     /// The command was stopped.
@@ -96,6 +100,7 @@ impl Order {
                 let [both, count] = stop.fields();
                 [3, both, count]
             }
+            Self::Begin => [4, 0, 0],
         })
     }
 
@@ -108,6 +113,7 @@ impl Order {
             })),
             [2, number, _] => signal(number).map(Self::Forward),
             [3, both, count] => Stop::from_fields(both, count).map(Self::Resume),
+            [4, ..] => Some(Self::Begin),
             _ => None,
         }
     }
@@ -125,6 +131,7 @@ impl Event {
                 let [both, count] = stop.fields();
                 [5, both, count]
             }
+            Self::Ready => [6, 0, 0],
         })
     }
 
@@ -139,6 +146,7 @@ impl Event {
             [3, ..] => Some(Self::Gone),
             [5, both, count] => Stop::from_fields(both, count).map(Self::Stopped),
             [4, errno, _] => Some(Self::NotStarted { errno: i32::try_from(errno).ok()? }),
+            [6, ..] => Some(Self::Ready),
             _ => None,
         }
     }
@@ -160,12 +168,14 @@ mod tests {
     fn frames_carry_what_was_put_in() {
         let deadlines = Deadlines { tell_at: Boot::from_nanos(1 << 60), kill_at: Boot::from_nanos(u64::MAX) };
         let stop = Stop { pid: 4_194_303, signal: Signal::SIGTSTP, count: 3 };
-        for order in [Order::Deadlines(deadlines), Order::Forward(Signal::SIGUSR2), Order::Resume(stop)] {
+        for order in
+            [Order::Deadlines(deadlines), Order::Forward(Signal::SIGUSR2), Order::Resume(stop), Order::Begin]
+        {
             assert_eq!(Order::decode(order.encode()), Some(order));
         }
         let ended = Event::Ended { code: 255, left: 70_000 };
         let failed = Event::NotStarted { errno: 11 };
-        for event in [Event::Ending, ended, Event::Gone, failed, Event::Stopped(stop)] {
+        for event in [Event::Ready, Event::Ending, ended, Event::Gone, failed, Event::Stopped(stop)] {
             assert_eq!(Event::decode(event.encode()), Some(event));
         }
         assert_eq!(Order::decode([9; SIZE]), None);

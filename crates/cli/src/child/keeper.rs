@@ -11,8 +11,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::io::{self, PipeWriter, Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
@@ -25,13 +25,14 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::unistd::{Pid, close, getpgid};
+use nix::unistd::{Pid, getpgid};
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::boot::Boot;
 use super::frames::{Deadlines, Event, Order, Stop, take_frames};
 use super::signals::{Mask, block};
 use super::tree::{self, Reaped};
-use super::{EXECUTABLE, START};
+use super::{EXECUTABLE, START, reopen};
 
 /// Between two attempts to kill what is left, at first and at last.
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
@@ -101,6 +102,8 @@ struct Keeper {
     releases_on_exit: bool,
     read: Vec<u8>,
     has_runner: bool,
+    /// Holds the process that becomes the command back until it may.
+    gate: Option<PipeWriter>,
     /// The command; 0 before it is started.
     child: i32,
     /// Whether only what the command left behind is kept.
@@ -124,8 +127,8 @@ impl Keeper {
         let timer =
             TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         Ok(Self {
-            orders: reopen(instructions.orders, OpenOptions::new().read(true))?,
-            events: reopen(instructions.events, OpenOptions::new().write(true))?,
+            orders: reopen(instructions.orders, OpenOptions::new().read(true).custom_flags(O_NONBLOCK))?,
+            events: reopen(instructions.events, OpenOptions::new().write(true).custom_flags(O_NONBLOCK))?,
             signals: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?,
             timer,
             group: instructions.group,
@@ -133,6 +136,7 @@ impl Keeper {
             releases_on_exit: instructions.releases_on_exit,
             read: Vec::new(),
             has_runner: true,
+            gate: None,
             child: 0,
             has_ended: false,
             is_done: false,
@@ -154,20 +158,11 @@ impl Keeper {
             self.report(Event::Gone);
             return Ok(());
         }
-        let started = Command::new(EXECUTABLE)
-            .arg0("conclave")
-            .args([START, &Pid::this().to_string(), &self.blocked.0.to_string()])
-            .args(command)
-            .process_group(self.group)
-            .spawn();
-        self.child = match started {
-            Ok(child) => i32::try_from(child.id()).unwrap_or_default(),
-            Err(error) => {
-                self.report(Event::NotStarted { errno: error.raw_os_error().unwrap_or_default() });
-                return Ok(());
-            }
-        };
-        self.group = getpgid(Some(Pid::from_raw(self.child))).map_or(self.child, Pid::as_raw);
+        if let Err(error) = self.start(command) {
+            self.report(Event::NotStarted { errno: error.raw_os_error().unwrap_or_default() });
+            return Ok(());
+        }
+        self.report(Event::Ready);
         self.look_at_children();
         while !self.is_done {
             self.act();
@@ -176,6 +171,31 @@ impl Keeper {
         }
         self.report(Event::Gone);
         Ok(())
+    }
+
+    /// Starts the process that becomes the command. It has all signals blocked until it may begin, so that what arrives
+    /// meanwhile from several sides counts once, and is not lost.
+    fn start(&mut self, command: &[OsString]) -> io::Result<()> {
+        let (entrance, gate) = io::pipe()?;
+        fcntl_setfd(&entrance, FdFlags::empty())?;
+        let words = [Pid::this().as_raw(), entrance.as_raw_fd()].map(|number| number.to_string());
+        let child = Command::new(EXECUTABLE)
+            .arg0("conclave")
+            .arg(START)
+            .args(words)
+            .arg(self.blocked.0.to_string())
+            .args(command)
+            .process_group(self.group)
+            .spawn()?;
+        self.gate = Some(gate);
+        self.child = i32::try_from(child.id()).unwrap_or_default();
+        self.group = self.present_group().as_raw();
+        Ok(())
+    }
+
+    /// The process group of the command, which may have made one of its own, as interactive shells do.
+    fn present_group(&self) -> Pid {
+        getpgid(Some(Pid::from_raw(self.child))).unwrap_or(Pid::from_raw(self.group))
     }
 
     /// Buries whoever ended, and takes note of a stop. Without children nothing is left to be kept.
@@ -201,9 +221,8 @@ impl Keeper {
         }
     }
 
-    /// The runner follows a stop by the terminal. Who sent SIGSTOP to the command alone meant the command alone.
     fn on_stop(&mut self, pid: i32, signal: i32) {
-        if let Ok(signal @ (Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU)) = Signal::try_from(signal) {
+        if let Ok(signal) = Signal::try_from(signal) {
             self.stops += 1;
             self.report(Event::Stopped(Stop { pid, signal, count: self.stops }));
         }
@@ -216,6 +235,8 @@ impl Keeper {
         let now = Boot::now();
         if !self.is_ending && now >= deadlines.tell_at {
             self.is_ending = true;
+            // What has not begun does not begin any more.
+            self.gate = None;
             tree::tell(Signal::SIGTERM, None);
             self.report(Event::Ending);
         }
@@ -278,8 +299,8 @@ impl Keeper {
             match order {
                 Order::Deadlines(deadlines) => self.on_deadlines(deadlines),
                 Order::Forward(signal) => self.tell(signal),
-                Order::Resume(stop) if stop.count == self.stops => self.tell(Signal::SIGCONT),
-                Order::Resume(_) => {}
+                Order::Resume(stop) => self.on_resume(stop),
+                Order::Begin => self.open_gate(),
             }
         }
     }
@@ -287,7 +308,23 @@ impl Keeper {
     /// Sends a signal to the command's process group, as far as it is below. What the command left behind may be in other
     /// groups, and has nobody else to be told by.
     fn tell(&self, signal: Signal) {
-        tree::tell(signal, (!self.has_ended).then_some(Pid::from_raw(self.group)));
+        tree::tell(signal, (!self.has_ended).then(|| self.present_group()));
+    }
+
+    /// Continues the command, unless whoever continued the runner has continued both: by now it may have stopped again, and
+    /// then waits for somebody else.
+    fn on_resume(&mut self, stop: Stop) {
+        let is_stopped = tree::is_stopped(stop.pid);
+        // Another stop would be noted here.
+        self.look_at_children();
+        if is_stopped && stop.count == self.stops {
+            self.tell(Signal::SIGCONT);
+        }
+    }
+
+    fn open_gate(&mut self) {
+        // Whoever does not wait there any more has ended.
+        let _ = self.gate.take().map(|mut gate| gate.write(&[0]));
     }
 
     fn on_deadlines(&mut self, mut new: Deadlines) {
@@ -311,11 +348,4 @@ impl Keeper {
         // A runner that is gone, or that reads nothing, is not waited for.
         let _ = self.events.write(&event.encode());
     }
-}
-
-/// The end of a pipe that was inherited by its number, as a file; the command does not inherit it.
-fn reopen(number: i32, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.custom_flags(O_NONBLOCK).open(format!("/proc/self/fd/{number}"))?;
-    close(number)?;
-    Ok(file)
 }

@@ -1,7 +1,8 @@
 //! The last step before the command: a process that the keeper starts and that becomes the command.
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
@@ -9,6 +10,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::getppid;
 
+use super::reopen;
 use super::signals::Mask;
 use crate::failure::Failure;
 
@@ -17,11 +19,16 @@ const NOT_RUNNABLE: u8 = 126;
 /// There is no such command.
 const NO_COMMAND: u8 = 127;
 
-/// Becomes the command. The kernel kills it if the keeper dies.
-pub fn run(keeper: i32, blocked: Mask, command: &[OsString]) -> ExitCode {
+/// Becomes the command, as soon as there is a byte at the entrance. The kernel kills it if the keeper dies.
+pub fn run(keeper: i32, entrance: i32, blocked: Mask, command: &[OsString]) -> ExitCode {
     let bound = set_pdeathsig(Signal::SIGKILL);
     // It may have died before.
     if bound.is_err() || getppid().as_raw() != keeper {
+        return ExitCode::from(NOT_RUNNABLE);
+    }
+    let entered = reopen(entrance, OpenOptions::new().read(true))
+        .and_then(|mut entrance| entrance.read_exact(&mut [0]));
+    if entered.is_err() {
         return ExitCode::from(NOT_RUNNABLE);
     }
     let [program, rest @ ..] = command else { return ExitCode::from(NO_COMMAND) };

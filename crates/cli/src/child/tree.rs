@@ -14,6 +14,9 @@ use rustix::process::{WaitOptions, WaitStatus, wait};
 /// How often to look for processes that were started while others were told.
 const LOOKS: usize = 3;
 
+/// How far up to look for an ancestor.
+const DEEPEST: usize = 1_000;
+
 /// A process, as `/proc` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
@@ -94,6 +97,20 @@ fn below_by_scan(root: i32) -> Vec<Process> {
 
 fn own() -> i32 {
     Pid::this().as_raw()
+}
+
+/// Whether a process is below this one.
+pub fn is_below(pid: u32) -> bool {
+    let mut at = i32::try_from(pid).unwrap_or(0);
+    // A process that ends meanwhile leaves its children to another, so that this comes to an end.
+    for _ in 0..DEEPEST {
+        match Process::read(at) {
+            Some(process) if process.parent == own() => return true,
+            Some(process) => at = process.parent,
+            None => return false,
+        }
+    }
+    false
 }
 
 /// Whether a process is stopped.

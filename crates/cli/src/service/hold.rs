@@ -372,9 +372,10 @@ impl Holding<'_> {
                         ended = Outcome::Ended(code);
                         left_behind = (left > 0 && !self.args.release_on_exit).then(|| (Instant::now() + LEFT_BEHIND, left));
                     }
+                    Ok(Event::Ready) => group.begin(signals),
                     Ok(Event::Stopped(stop)) => {
                         self.say_stopped(session);
-                        group.stop_with(stop);
+                        group.stop_with(stop, signals);
                     }
                     Ok(Event::Ending) if is_lost => {}
                     Ok(Event::Ending) => {

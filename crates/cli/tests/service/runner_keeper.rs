@@ -2,13 +2,13 @@
 //! the next holder begins. Judged by what the commands write, not by what the runner says.
 
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use rustix::io::ioctl_fionread;
 use rustix::process::Signal;
 
 use crate::nodes::{Service, send};
-use crate::runs::{BINARY, Running, is_alive};
+use crate::runs::{BINARY, Killed, Running, is_alive, is_stopped, keeper_of};
 use crate::wires::Wire;
 use crate::{cannot_run_without, until};
 
@@ -55,18 +55,6 @@ impl Service {
     fn pid_in(&self, name: &str) -> u32 {
         self.written(name).trim().parse().expect("the number of a process")
     }
-}
-
-/// The keeper that a runner has started.
-fn keeper_of(runner: u32) -> u32 {
-    let mut found = None;
-    until("the runner has a keeper", || {
-        let children =
-            fs::read_to_string(format!("/proc/{runner}/task/{runner}/children")).unwrap_or_default();
-        found = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
-        found.is_some()
-    });
-    found.expect("it was found")
 }
 
 #[test]
@@ -140,16 +128,6 @@ fn a_full_standard_error_holds_up_neither_renewals_nor_the_end() {
     next.end().ends(0);
     service.all_stopped_in_time(&["command"]);
     drop(unread);
-}
-
-/// Ends with its test.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -346,13 +324,15 @@ fn what_the_command_left_behind_is_let_go_when_asked_for() {
 #[test]
 fn a_stopped_command_hears_that_it_is_to_end() {
     let service = Service::one();
-    let holder = service.begin("lock a", "trap 'exit 9' TERM; echo $$ > in; while :; do sleep 0.02; done");
+    // On a terminal the runner would stop as well.
+    let script = "trap 'exit 9' TERM; echo $$ > in; while :; do sleep 0.02; done";
+    let mut command = std::process::Command::new("setsid");
+    command.arg(BINARY).args(["lock", "a", "--", "/bin/sh", "-c", script]).stdin(Stdio::null());
+    command.current_dir(service.home()).env("CONCLAVE_ENDPOINTS", service.endpoints());
+    let holder = Running::start(command);
     let command = service.pid_in("in");
     send(command, Signal::STOP);
-    until("it is stopped", || {
-        let stat = fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
-        stat.contains(") T ")
-    });
+    until("it is stopped", || is_stopped(command));
     holder.signal(Signal::TERM);
     holder.end().ends(9);
 }

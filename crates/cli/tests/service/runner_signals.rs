@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::nodes::Service;
-use crate::runs::{BINARY, Running, is_alive};
+use crate::nodes::{Service, send};
+use crate::runs::{BINARY, Running, has_taken, is_alive, stop_early};
 use crate::until;
 
 #[test]
@@ -68,6 +68,36 @@ fn signals_reach_the_command_and_its_answer_is_ours() {
     service.shell("lock a --try", "exit 0").ends(120);
     std::fs::write(service.path("enough"), "").expect("there is room");
     calm.end().ends(0);
+}
+
+/// Sent while there is a keeper, and nothing yet that could hear it.
+#[test]
+fn a_signal_is_heard_by_a_command_that_is_about_to_start() {
+    let service = Service::one();
+    let is_caught = (0..50).any(|attempt| {
+        let running = service.begin(&format!("lock a-{attempt}"), "sleep 3");
+        let Some(keeper) = stop_early(running.pid()) else { return false };
+        running.signal(Signal::TERM);
+        has_taken(running.pid(), Signal::TERM);
+        send(keeper, Signal::CONT);
+        running.end().ends(128 + 15);
+        true
+    });
+    assert!(is_caught, "the keeper was never early enough");
+}
+
+/// Some programs ignore SIGCHLD so that they need not wait for their children, and pass that on to what they start.
+#[test]
+fn a_runner_that_was_started_with_children_ignored_knows_how_they_end() {
+    let service = Service::one();
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=CHLD,PIPE,USR2", BINARY, "lock", "a", "--", "/bin/sh", "-c"]);
+    command.arg("grep SigIgn /proc/self/status; exit 7").stdin(Stdio::null());
+    command.current_dir(service.home()).env("CONCLAVE_ENDPOINTS", service.endpoints());
+    let ran = Running::start(command).end().ends(7);
+    // The others have their default action in the command.
+    let usr2 = 1 << (Signal::USR2.as_raw() - 1);
+    assert_eq!(ran.out, format!("SigIgn:\t{usr2:016x}\n"));
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 
 use crate::nodes::{Service, send};
-use crate::runs::BINARY;
+use crate::runs::{BINARY, Killed, children_of, has_taken, is_alive, is_stopped, stop_early};
 use crate::until;
 
 /// An interactive shell with job control.
@@ -30,16 +31,7 @@ impl Terminal {
         command.env("TERM", "dumb").env("NO_COLOR", "1");
         let shell = command.stdin(side()).stdout(side()).stderr(side()).spawn().expect("there is a shell");
         let keyboard = File::from(pty.master);
-        let mut from = keyboard.try_clone().expect("a terminal can be shared");
-        let screen = Arc::new(Mutex::new(String::new()));
-        let shown = Arc::clone(&screen);
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4_096];
-            while let Ok(count @ 1..) = from.read(&mut bytes) {
-                let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-                shown.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
-            }
-        });
+        let screen = watched(&keyboard);
         Self { shell, keyboard, screen }
     }
 
@@ -69,6 +61,21 @@ impl Terminal {
     }
 }
 
+/// What is shown on a terminal.
+fn watched(keyboard: &File) -> Arc<Mutex<String>> {
+    let mut from = keyboard.try_clone().expect("a terminal can be shared");
+    let screen = Arc::new(Mutex::new(String::new()));
+    let shown = Arc::clone(&screen);
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4_096];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+            shown.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
+        }
+    });
+    screen
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.shell.kill();
@@ -77,10 +84,6 @@ impl Drop for Terminal {
             println!("--- the screen\n{}", self.screen());
         }
     }
-}
-
-fn is_stopped(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
 }
 
 fn parent_of(pid: u32) -> u32 {
@@ -182,6 +185,26 @@ fn a_signal_is_heard_once_whoever_sent_it() {
     assert_eq!(ints(), 2);
 }
 
+/// A command that sends a signal to its own group has it already when the runner hears of it.
+#[test]
+fn a_stop_of_the_own_group_is_heard_once() {
+    let service = Service::one();
+    let mut terminal = Terminal::open(&service);
+    let script = "trap \"echo TSTP >> stops\" TSTP; trap \"echo USR1 > heard\" USR1; kill -TSTP 0; \
+                  echo $PPID > in; while [ ! -e enough ]; do sleep 0.02; done";
+    terminal.line(&format!("{BINARY} lock a -- sh -c '{script}'"));
+    let keeper: u32 = service.written("in").trim().parse().expect("a number");
+    let runner = parent_of(keeper);
+    has_taken(runner, Signal::TSTP);
+    // What was forwarded before it has arrived before it.
+    send(runner, Signal::USR1);
+    service.written("heard");
+    assert_eq!(service.written("stops"), "TSTP\n");
+    fs::write(service.path("enough"), "").expect("there is room");
+    terminal.line("echo $? > code");
+    assert_eq!(service.written("code"), "0\n");
+}
+
 /// The other end of a pipeline is in the same job, and may read the terminal, as pagers do.
 #[test]
 fn a_pipeline_is_one_job() {
@@ -194,4 +217,100 @@ fn a_pipeline_is_one_job() {
     terminal.line("key");
     assert_eq!(service.written("typed"), "key\n");
     assert_eq!(service.written("piped"), "text\n");
+}
+
+/// Typed while there is a keeper, and nothing yet that could hear it.
+#[test]
+fn ctrl_c_is_heard_by_a_command_that_is_about_to_start() {
+    let service = Service::one();
+    let is_caught = (0..50).any(|attempt| {
+        let mut terminal = Terminal::open(&service);
+        terminal.line(&format!("{BINARY} lock a-{attempt} -- sleep 3; echo $? > code-{attempt}"));
+        let mut runner = None;
+        until("the runner starts", || {
+            runner = children_of(terminal.shell.id()).first().copied();
+            runner.is_some()
+        });
+        let runner = runner.expect("it was found");
+        let Some(keeper) = stop_early(runner) else { return false };
+        terminal.types("\x03");
+        // The terminal shows it when it has sent the signal.
+        terminal.shows("^C");
+        has_taken(runner, Signal::INT);
+        send(keeper, Signal::CONT);
+        assert_eq!(service.written(&format!("code-{attempt}")), "130\n");
+        true
+    });
+    assert!(is_caught, "the keeper was never early enough");
+}
+
+/// As with `ssh -t host 'conclave lock ...'`: the runner leads the session, and nobody else is told.
+#[test]
+fn a_hangup_ends_the_command_of_a_runner_that_leads_its_session() {
+    let service = Service::one();
+    let pty = nix::pty::openpty(None, None).expect("there are terminals");
+    // A terminal hangs up when nobody has its other side any more.
+    fcntl_setfd(&pty.master, FdFlags::CLOEXEC).expect("it is open");
+    let side = || pty.slave.try_clone().expect("a terminal can be shared");
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", BINARY, "lock", "a", "--", "sh", "-c"]);
+    command.arg("echo $$ > in; exec sleep 600").current_dir(service.home());
+    command.env("CONCLAVE_ENDPOINTS", service.endpoints());
+    command.stdin(side()).stdout(side()).stderr(side());
+    let runner = Killed(command.spawn().expect("there is a shell"));
+    let sleeper = service.written("in").trim().parse().expect("a number");
+    drop((command, pty.slave));
+    assert!(is_alive(runner.0.id()) && is_alive(sleeper));
+    drop(pty.master);
+    until("the command has ended", || !is_alive(sleeper));
+    service.shell("lock a --wait 20s", "exit 0").ends(0);
+}
+
+/// As editors do when they read a Ctrl-Z from a terminal that does not act on it.
+#[test]
+fn a_command_that_stops_its_own_group_goes_on_after_one_fg() {
+    let service = Service::one();
+    let mut terminal = Terminal::open(&service);
+    let script = "for i in 1 2 3 4 5; do echo $i > in-$i; kill -TSTP 0; echo $i > on-$i; done; exit 6";
+    terminal.line(&format!("{BINARY} lock a --ttl 1min -- sh -c '{script}'"));
+    for round in 1..=5 {
+        service.written(&format!("in-{round}"));
+        terminal.line(&format!("echo prompt > prompt-{round}"));
+        service.written(&format!("prompt-{round}"));
+        assert!(!service.path(&format!("on-{round}")).exists(), "it did not stop");
+        terminal.line("fg");
+        service.written(&format!("on-{round}"));
+    }
+    terminal.line("echo $? > code");
+    assert_eq!(service.written("code"), "6\n");
+}
+
+#[test]
+fn a_command_that_suspends_itself_gives_the_prompt_back() {
+    let service = Service::one();
+    let mut terminal = Terminal::open(&service);
+    // A shell makes a process group of its own, and leaves it before it stops.
+    terminal.line(&format!("{BINARY} lock a --ttl 1min -- bash --norc --noprofile -i"));
+    terminal.line("echo $PPID > inside");
+    let keeper: u32 = service.written("inside").trim().parse().expect("a number");
+    assert_ne!(keeper, terminal.shell.id());
+    for round in 1..=2 {
+        terminal.line("suspend");
+        terminal.line(&format!("echo $$ > outside-{round}"));
+        assert_eq!(service.written(&format!("outside-{round}")), format!("{}\n", terminal.shell.id()));
+        terminal.line("fg");
+        terminal.line(&format!("echo $PPID > inside-{round}"));
+        assert_eq!(service.written(&format!("inside-{round}")), format!("{keeper}\n"));
+    }
+    terminal.line("exit 3");
+    terminal.line("echo $? > code");
+    assert_eq!(service.written("code"), "3\n");
+    // One that stops itself only.
+    terminal.line(&format!("{BINARY} lock a --ttl 1min -- sh -c 'echo in > alone; kill -STOP $$; exit 4'"));
+    service.written("alone");
+    terminal.line("echo prompt > prompt");
+    service.written("prompt");
+    terminal.line("fg");
+    terminal.line("echo $? > last");
+    assert_eq!(service.written("last"), "4\n");
 }

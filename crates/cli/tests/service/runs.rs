@@ -1,16 +1,17 @@
 //! Runs of the binary.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::nodes::send;
-use crate::until;
+use crate::{PATIENCE, until};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_conclave");
 
@@ -150,6 +151,16 @@ impl Drop for Running {
     }
 }
 
+/// Ends with its test.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 fn collect(mut from: impl std::io::Read + Send + 'static) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut text = String::new();
@@ -160,7 +171,60 @@ fn collect(mut from: impl std::io::Read + Send + 'static) -> JoinHandle<String> 
 
 /// Whether there is a process, other than one that has ended and is not yet buried.
 pub fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().chars().next());
     state.flatten().is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// The children of a process.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The keeper that a runner has started.
+pub fn keeper_of(runner: u32) -> u32 {
+    let mut found = None;
+    until("the runner has a keeper", || {
+        found = children_of(runner).first().copied();
+        found.is_some()
+    });
+    found.expect("it was found")
+}
+
+pub fn is_stopped(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
+}
+
+/// Stops the keeper of a runner before it has started the command, unless that comes too late.
+pub fn stop_early(runner: u32) -> Option<u32> {
+    let deadline = Instant::now() + PATIENCE;
+    let is_keeper = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(b"__keep")
+    };
+    let keeper = loop {
+        if let Some(keeper) = children_of(runner).into_iter().find(is_keeper) {
+            break keeper;
+        }
+        assert!(Instant::now() < deadline, "there is no keeper");
+    };
+    send(keeper, Signal::STOP);
+    until("the keeper is stopped", || is_stopped(keeper));
+    if children_of(keeper).is_empty() {
+        return Some(keeper);
+    }
+    send(keeper, Signal::CONT);
+    None
+}
+
+/// Waits until a process has taken note of a signal that was sent to it.
+pub fn has_taken(pid: u32, signal: Signal) {
+    let is_pending = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        pending & (1 << (signal.as_raw() - 1)) != 0
+    };
+    until("the signal is taken note of", || !is_pending());
 }

@@ -80,7 +80,8 @@ async fn held(args: &LockArgs, fence: Fence, control: Control) -> Result<u8, Fai
         tokio::select! {
             event = group.next() => match event {
                 Ok(Event::Ended { code, .. }) => ended = code,
-                Ok(Event::Stopped(stop)) => group.stop_with(stop),
+                Ok(Event::Ready) => group.begin(&signals),
+                Ok(Event::Stopped(stop)) => group.stop_with(stop, &signals),
                 Ok(Event::Ending) => is_lost = true,
                 Ok(Event::NotStarted { errno }) => {
                     let error = std::io::Error::from_raw_os_error(errno);

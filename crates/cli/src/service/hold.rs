@@ -26,6 +26,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const LOOKING: Duration = Duration::from_secs(1);
 /// How long what the command started may outlive it before somebody who looks on is told.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
+/// How long killing may take, however long the lease is.
+const LONGEST_MARGIN: Duration = Duration::from_secs(2);
 /// All names that are held around a command, one in each line.
 const HELD: &str = "CONCLAVE_HELD";
 
@@ -412,16 +414,15 @@ impl Holding<'_> {
         self.args.grace.min(self.args.ttl / 3)
     }
 
-    /// When the command must be told to end, and when it must be dead: early enough for a signal to arrive on a machine
-    /// that has much else to do.
+    /// When the command must be told to end, and when it must be dead.
     fn deadlines(&self, session: &Session) -> Deadlines {
-        let kill_at = safe_until(session).before(self.args.ttl / 20);
+        let kill_at = safe_until(session).before(margin(self.args.ttl));
         Deadlines { tell_at: kill_at.before(self.grace()), kill_at }
     }
 
     /// When the keeper must have ended everything, but the lease has not ended yet.
     fn last_resort(&self, session: &Session) -> Instant {
-        Instant::now() + session.remaining().saturating_sub(self.args.ttl / 40)
+        Instant::now() + session.remaining().saturating_sub(margin(self.args.ttl) / 2)
     }
 
     /// Does the work of a keeper that was killed or stopped.
@@ -469,6 +470,12 @@ impl Holding<'_> {
             was_healthy = is_healthy;
         }
     }
+}
+
+/// How long before the lease is over the command must be dead: what it takes for a signal to arrive on a machine that has
+/// much else to do.
+fn margin(ttl: Duration) -> Duration {
+    (ttl / 20).min(LONGEST_MARGIN)
 }
 
 /// Until when nobody else can be given what the session holds. The clock is read first: if this process is stopped before it
@@ -524,4 +531,16 @@ fn shown(command: &[OsString]) -> String {
         text.truncate(end);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_lease_is_used_up_to_its_last_seconds() {
+        for (ttl_ms, margin_ms) in [(500, 25), (10_000, 500), (40_000, 2_000), (86_400_000, 2_000)] {
+            assert_eq!(margin(Duration::from_millis(ttl_ms)), Duration::from_millis(margin_ms));
+        }
+    }
 }

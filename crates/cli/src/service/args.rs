@@ -320,8 +320,9 @@ The environment of the command has CONCLAVE_TOKEN, the fencing token: pass it to
 refuse smaller ones. CONCLAVE_LOCK is the name; of several names, which may contain spaces, CONCLAVE_LOCKS has one in each line.
 
 If the lock is lost, the command and everything it started gets SIGTERM, and SIGKILL in time: before anybody else can get the \
-lock. This also holds if 'conclave lock' itself is killed or stopped. A job that Ctrl-Z stops for too long \
-(TTL less grace) loses its lock and its command.
+lock. This also holds if 'conclave lock' itself is killed or stopped. Counted from the last renewal, SIGKILL is sent after the TTL \
+less 1 % and 10 ms and less a twentieth of it (at most 2 s), SIGTERM the grace before that: with the defaults after 9.39 s and \
+6.06 s. A job that Ctrl-Z stops until SIGTERM is due loses its lock and its command.
 
 The lock is held until the command and everything it started has ended; --release-on-exit gives it back when the command \
 itself ends. Nested 'conclave lock' commands are separate holders: take several locks at once ('conclave lock A B'), so that two \
@@ -379,7 +380,8 @@ const RELEASE_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
   conclave release nightly-backup --force --reason 'host is gone for good'
 
 The holder is told and its token is stale from then on, but it may not have stopped yet: only a resource that checks tokens is \
-safe from it. Exit codes: 0 released, 1 nobody holds it (or not with this --token), 123 the service does not answer, 2 wrong usage.";
+safe from it. Exit codes: 0 released, 1 nobody holds it (or not with this --token), 123 the service does not answer, \
+124 it refuses, 2 wrong usage.";
 
 const STATUS_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
   conclave status --endpoints 127.0.0.1:7401
@@ -403,6 +405,9 @@ mod tests {
             let command = command.find_subcommand_mut(name).expect("it is a command");
             let help = command.render_long_help().to_string();
             assert!(help.contains("Exit codes: ") && help.contains(" 2 "), "{name}:\n{help}");
+            if !["serve", "status"].contains(&name) {
+                assert!(help.contains(" 123 ") && help.contains(" 124 "), "{name}:\n{help}");
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The commands that show and mend: `ls`, `show`, `why`, `observe`, `release`.
 
+use conclave_client::v1::failed::Code;
 use conclave_client::v1::{self, why_request::Of};
 use conclave_client::{Client, Error, Observed, SessionOptions};
 use serde_json::{Value, json};
@@ -401,13 +402,18 @@ pub fn release(args: &ReleaseArgs) -> Result<Verdict, Failure> {
                 output::show(&format!("'{}' was taken from its holder\n", one_line(&args.name)))?;
                 Ok(Verdict::Held)
             }
-            Err(Error::Refused(refusal)) => {
+            Err(Error::Refused(refusal)) if is_not_held(refusal.code) => {
                 Failure::new(&refusal.text).print();
                 Ok(Verdict::Failed)
             }
             Err(error) => failed(&client, &error).await,
         }
     })
+}
+
+/// Whether there is nothing to be taken: not from anybody, or not under this token.
+fn is_not_held(code: Code) -> bool {
+    matches!(code, Code::Free | Code::NotHeld)
 }
 
 fn owner_json(owner: Option<&v1::Owner>) -> Value {
@@ -497,4 +503,17 @@ fn wait_json((wait, obstacle): (&v1::Wait, &v1::Obstacle)) -> Value {
         "behind_token": wait.holds.then_some(obstacle.token),
         "holds": wait.holds,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_holds_is_not_held() {
+        assert!(is_not_held(Code::Free) && is_not_held(Code::NotHeld));
+        for code in [Code::Unspecified, Code::NoSession, Code::Limit, Code::Invalid] {
+            assert!(!is_not_held(code), "{code:?}");
+        }
+    }
 }

@@ -67,9 +67,45 @@ impl Display for Failure {
     }
 }
 
-/// One line, whatever was typed or read: a control character could redraw the terminal.
+/// One line, whatever was typed or read: a control character could redraw the terminal, and one that is not seen, or turns
+/// the direction of writing, could make a name look like another.
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_control() => line.push(' '),
+            c if is_invisible(c) => line.extend(c.escape_unicode()),
+            c => line.push(c),
+        }
+    }
+    line
+}
+
+/// The format characters of Unicode, and its separators of lines and paragraphs.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0001}'
+            | '\u{e0020}'..='\u{e007f}'
+    )
 }
 
 /// The name that was perhaps meant.
@@ -80,4 +116,21 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .filter(|(similarity, _)| *similarity > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, other)| other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out() {
+        for (text, line) in [
+            ("a\nb\u{1b}[2J", "a b [2J"),
+            ("evil\u{202e}gpj", "evil\\u{202e}gpj"),
+            ("a\u{200b}b\u{2066}c\u{2028}", "a\\u{200b}b\\u{2066}c\\u{2028}"),
+            ("naïve, e\u{301}, 日本 'x' \\ \"", "naïve, e\u{301}, 日本 'x' \\ \""),
+        ] {
+            assert_eq!(one_line(text), line);
+        }
+    }
 }

@@ -1,11 +1,14 @@
 //! The terminal: what goes there, and how wide it is.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use owo_colors::OwoColorize as _;
 use serde::Serialize;
 
 use crate::failure::{Failure, one_line};
+
+/// The width of a terminal that does not know its own.
+const USUAL_WIDTH: usize = 80;
 
 /// Prints, in colour only where colour is wanted. A reader that has seen enough and left is no failure.
 pub fn show(text: &str) -> Result<(), Failure> {
@@ -34,11 +37,17 @@ pub fn notice(word: &str, text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{} {}", format!("{word}:").yellow(), one_line(text));
 }
 
-/// The width to keep to: that of the terminal, or `COLUMNS` where the output goes elsewhere; else there is none.
+/// The width to keep to: that of the terminal, or the usual one where nobody has given it a size; `COLUMNS` where the output
+/// goes elsewhere; else there is none.
 pub fn terminal_width() -> Option<usize> {
-    let terminal = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
-    terminal.or_else(columns).map(|width: usize| width.clamp(40, 1_000))
+    let out = io::stdout();
+    let width = if out.is_terminal() {
+        let size = terminal_size::terminal_size_of(out);
+        Some(size.map_or(USUAL_WIDTH, |(terminal_size::Width(width), _)| usize::from(width)))
+    } else {
+        std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok())
+    };
+    width.map(|width| width.clamp(40, 1_000))
 }
 
 /// A word as a shell takes it.

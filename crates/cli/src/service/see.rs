@@ -79,11 +79,11 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<Verdict, Failure> {
 fn news_text(news: &v1::WatchResponse, is_json: bool) -> String {
     let named = news.names.iter().map(|summary| match is_json {
         true => format!("{}\n", summary_json(summary)),
-        false => format!("{}\n", line(summary)),
+        false => format!("{}\n", one_line(&line(summary))),
     });
     let gone = news.gone.iter().map(|name| match is_json {
         true => format!("{}\n", json!({ "name": name, "gone": true })),
-        false => format!("{name}: forgotten\n"),
+        false => format!("{}: forgotten\n", one_line(name)),
     });
     named.chain(gone).collect()
 }

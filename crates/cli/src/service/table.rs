@@ -1,5 +1,9 @@
 //! Tables and sentences that fit the terminal.
 
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::failure::one_line;
+
 /// Two blanks between columns.
 const GAP: usize = 2;
 /// A column that is cut has at least this width.
@@ -32,7 +36,7 @@ impl Table {
 
     /// Adds a row; cells that are missing at its end are empty.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
     /// The table in so many columns of the terminal, or as wide as its longest cells: then nothing is left out or cut, and
@@ -84,25 +88,31 @@ fn line(cells: &[String], widths: &[Option<usize>], is_cut: bool) -> String {
         let Some(width) = *width else { continue };
         let cell = cells.get(index).map_or("", String::as_str);
         let cell = if is_cut { cut(cell, width) } else { cell.to_owned() };
-        line.push_str(&format!("{cell:width$}{:GAP$}", ""));
+        line.push_str(&cell);
+        line.push_str(&" ".repeat(width.saturating_sub(length(&cell)) + GAP));
     }
     format!("{}\n", line.trim_end())
 }
 
+/// The columns of a terminal that a text takes: some characters take two, some none.
 fn length(text: &str) -> usize {
-    text.chars().count()
+    text.width()
 }
 
-/// No more than so many characters of a text; the last one tells that there are more.
+/// As much of a text as has room; the last character tells that there is more.
 pub fn cut(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    // The width of a text is not always the sum of its characters.
+    let fits = |end: &usize| text.get(..*end).is_some_and(|start| length(start) < width);
+    let end = text.char_indices().map(|(at, _)| at).take_while(fits).last().unwrap_or(0);
+    format!("{}…", text.get(..end).unwrap_or_default())
 }
 
 /// A sentence in lines of no more than a width, the following ones indented. A word that is longer than a line is cut.
 pub fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
+    let text = one_line(text);
     let Some(width) = width else { return format!("{text}\n") };
     let lead: String = text.chars().take_while(|c| *c == ' ').collect();
     let (mut lines, mut line, mut is_empty) = (String::new(), lead, true);
@@ -169,6 +179,23 @@ mod tests {
         assert_eq!(second, ["HE", "xx", "so", "z "], "{text}");
         let third: Vec<String> = lines.iter().map(|line| column(line, 100 + 2 + 30 + 2)).collect();
         assert_eq!(third, ["TO", "17", "", "1"], "{text}");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        let mut table = Table::new(&["NAME", "HELD BY"]).elastic(&["NAME"]);
+        table.row(["日本語".to_owned(), "a".to_owned()]);
+        table.row(["e\u{301}".to_owned(), "b".to_owned()]);
+        let text = "NAME    HELD BY\n日本語  a\ne\u{301}       b\n";
+        assert_eq!(table.render(None), text);
+        assert_eq!(table.render(Some(80)), text);
+        table.row(["日本語の長い名前".repeat(6), "c".to_owned()]);
+        let text = table.render(Some(40));
+        assert!(text.lines().all(|line| length(line) <= 40), "{text}");
+        assert!(text.ends_with("…  c\n"), "{text}");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert!(wrap(&"日本 ".repeat(30), 4, Some(30)).lines().all(|line| length(line) <= 30));
     }
 
     #[test]

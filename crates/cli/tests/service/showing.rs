@@ -1,6 +1,10 @@
 //! What `ls`, `show`, `why`, `release` and `status` say, to people and to programs.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::process::Stdio;
+
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::nodes::Service;
 use crate::runs::Running;
@@ -52,6 +56,45 @@ fn names_and_their_holders_are_shown() {
     let history = service.show("db/a")["history"].clone();
     assert_eq!(history.as_array().map(Vec::len), Some(2), "{history}");
     assert!(service.conclave("show db/a").ends(0).out.contains("held by nobody"));
+}
+
+/// What a command shows on a terminal with so many columns; 0 if it was given no size.
+fn shown_on_terminal(service: &Service, words: &[&str], columns: u16) -> String {
+    let size = nix::pty::Winsize { ws_row: 24 * columns.min(1), ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = nix::pty::openpty(Some(&size), None).expect("there are terminals");
+    let mut command = service.client(words);
+    command.stdout(pty.slave).env("NO_COLOR", "1");
+    let mut running = command.spawn().expect("the binary runs");
+    drop(command);
+    // It ends with an error when the other side is closed.
+    let mut shown = Vec::new();
+    let _ = File::from(pty.master).read_to_end(&mut shown);
+    assert!(running.wait().expect("it ends").success());
+    String::from_utf8(shown).expect("it prints text").replace('\r', "")
+}
+
+#[test]
+fn tables_fit_the_terminal_whatever_is_in_them() {
+    let service = Service::one();
+    let long = "日本語の名前".repeat(8);
+    let turned = "evil\u{202e}gpj";
+    let holders = [long.as_str(), "短い", turned].map(|name| service.hold(&format!("lock {name}"), name));
+    for columns in [80, 0] {
+        let shown = shown_on_terminal(&service, &["ls"], columns);
+        assert_eq!(shown.lines().count(), 4, "{shown}");
+        let kinds: Vec<usize> = shown
+            .lines()
+            .map(|line| line.find(" lock ").or(line.find(" KIND ")).map_or(0, |at| line[..at].width()))
+            .collect();
+        assert!(kinds.iter().all(|at| *at == kinds[0]), "{kinds:?}\n{shown}");
+        assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
+        assert!(shown.contains("…"), "{shown}");
+    }
+    for words in [&["ls"][..], &["show", turned]] {
+        let shown = shown_on_terminal(&service, words, 200);
+        assert!(shown.contains("evil\\u{202e}gpj") && !shown.contains('\u{202e}'), "{shown}");
+    }
+    holders.into_iter().for_each(Running::let_go);
 }
 
 /// What scripts go by.

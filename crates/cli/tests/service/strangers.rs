@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::addresses::own_addresses;
 use crate::nodes::Service;
-use crate::runs::Running;
+use crate::runs::{BINARY, Running};
 use crate::until;
 
 /// The endpoints of two services, in both orders.
@@ -19,7 +19,9 @@ fn endpoints_of_two_clusters_are_refused() {
     let (service, foreign) = (Service::one(), Service::one());
     // Each of them serves, but not both together.
     for alone in [&service, &foreign] {
-        alone.conclave("status").ends(0);
+        until("it knows which cluster it is", || {
+            alone.conclave("status --json").ends(0).json()[0]["nodes"][0]["cluster"].is_string()
+        });
     }
     for both in mixtures(&service, &foreign) {
         let mixed = service.conclave(&format!("status --endpoints {both}")).ends(1);
@@ -55,8 +57,11 @@ fn an_address_belongs_to_one_node() {
 #[test]
 fn a_node_that_is_there_twice_is_told() {
     let service = Service::three();
-    let mut twin = service.serve(3);
-    twin.args(["--listen", &own_addresses(1)[0], "--data"]).arg(service.path("twin"));
+    let members: Vec<String> =
+        service.ids().iter().map(|id| format!("{id}={}", service.address(*id))).collect();
+    let mut twin = Command::new(BINARY);
+    twin.args(["serve", "--id", "3", "--cluster", &members.join(","), "--listen", &own_addresses(1)[0]]);
+    twin.arg("--data").arg(service.path("twin"));
     let log = service.path("twin.log");
     let twin = Running::with_errors_in(twin, &log);
     let said = || std::fs::read_to_string(&log).unwrap_or_default();

@@ -157,7 +157,7 @@ impl Course {
         Instant::now() >= self.until
     }
 
-    /// Stays inside for a moment, so that a second holder would be seen: long enough for any grant on its way during the
+    /// Stays inside for a moment, so that a second holder would be seen: long enough for any grant in flight during the
     /// warm-up, and only until everyone else has had a turn once the clock runs. A name of one's own has no other.
     async fn hold(&self) {
         if self.load.shape == Shape::Uncontended {

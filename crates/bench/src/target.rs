@@ -88,7 +88,7 @@ pub trait Client: Send {
 /// Many acquires that wait for one name at once, spread over a few sessions. A system whose clients share a connection
 /// between many waiting requests should do so here.
 pub trait Crowd: Send {
-    /// Sends so many more acquires of a name, to wait as long as it takes. Returns when all of them are on their way;
+    /// Sends so many more acquires of a name, to wait as long as it takes. Returns when all of them are in flight;
     /// grants arrive by [`Crowd::wake`]. Waiters are numbered from 0 in the order in which they were sent, over all calls.
     fn join<'a>(&'a mut self, name: &'a str, waiters: usize) -> Work<'a, ()>;
 

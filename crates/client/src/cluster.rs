@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(
             refused.message(),
             "this node belongs to cluster 0000000000000008, and the client has heard of cluster 0000000000000007 before: \
-             check the endpoints, and start the client again if the cluster was made anew"
+             check the endpoints, and start the client again if the cluster was made again"
         );
         cluster.is(7).unwrap();
     }

@@ -69,7 +69,7 @@ pub struct Entry {
     /// Tokens under which nothing is held any more, unless the conversion that is under way exchanged them.
     pub doubtful: BTreeSet<u64>,
     /// Requests that were refused for lack of room, the last ones. The refusal may be that of one node: a copy of the
-    /// request may be on its way through another one, and nobody wants any more what it would get.
+    /// request may be in flight through another one, and nobody wants any more what it would get.
     disowned: BTreeMap<u64, Act>,
     /// The greatest token that it was granted.
     newest: u64,

@@ -388,7 +388,7 @@ pub struct Watcher {
 
 impl Watcher {
     /// What is new: at first every name, in pages of which all but the last say that there is more, then those that
-    /// changed. `None` says that everything comes anew. Fails when no node answers for as long as the client's patience
+    /// changed. `None` says that everything comes again. Fails when no node answers for as long as the client's patience
     /// lasts, or when the stream breaks in a way that will not go away, and may be asked again.
     pub async fn next(&mut self) -> Result<Option<v1::WatchResponse>, Error> {
         let (client, request) = (&self.client, &self.request);

@@ -2,7 +2,7 @@
 //!
 //! An empty disk says too little. Either the cluster is new, and its nodes form it by writing the same list of members
 //! into their logs. Or the disk was lost: then the node has forgotten for whom it voted and which entries it
-//! acknowledged, and if it voted or acknowledged again as if nothing had been, something decided could be decided anew.
+//! acknowledged, and if it voted or acknowledged again as if nothing had been, something decided could be decided again.
 //!
 //! So a new node takes no part. It asks the others what they have behind them, in rounds. A round counts if every other
 //! node answered, each from the same process (*life*) as in the round before. Then:
@@ -35,7 +35,7 @@
 //!
 //! *An entry that X acknowledged* to a leader of *v*. That leader had been elected, so the floor is *v* or more, by the same
 //! argument. X votes only when it has all that a leader *w* above the floor had. If the entry was decided, or can still be
-//! (an acknowledgement may be on its way), *w* has it: this is Raft's leader completeness, which needs of every node
+//! (an acknowledgement may be in flight), *w* has it: this is Raft's leader completeness, which needs of every node
 //! only that it does not vote for *w* and acknowledge in *v* afterwards, and that it had the entry when it voted for *w*
 //! after it acknowledged it. Both hold across lives. So X has the entry again when it votes.
 //!
@@ -276,10 +276,10 @@ impl Newborn {
         let mut goal = None;
         let mut is_told = false;
         loop {
-            let (pasts, has_twin) = join(self.ask_all(), self.has_twin()).await;
-            if has_twin {
+            let (pasts, has_double) = join(self.ask_all(), self.has_double()).await;
+            if has_double {
                 if !std::mem::replace(&mut is_told, true) {
-                    self.tell_of_twin();
+                    self.tell_of_double();
                 }
                 before.clear();
                 sleep(PAUSE).await;
@@ -336,13 +336,13 @@ impl Newborn {
     }
 
     /// Whether another process answers at the address of this node, under its number.
-    async fn has_twin(&self) -> bool {
+    async fn has_double(&self) -> bool {
         let Some(own) = self.peers.own() else { return false };
         let answer = ask(own, Question::default(), self.patience).await;
         answer.is_some_and(|(_, past)| past.life != self.gate.life)
     }
 
-    fn tell_of_twin(&self) {
+    fn tell_of_double(&self) {
         let (node, address) = (self.identity.id, self.identity.members.get(&self.identity.id));
         tracing::error!(
             node,

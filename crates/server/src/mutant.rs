@@ -1,4 +1,4 @@
-//! Broken twins of the server, for tests that must show that they would notice.
+//! Mutants of the server, for tests that must show that they would notice.
 //!
 //! A mutant is a matter of a whole process, since it is chosen before anything else happens there: so nothing has to be
 //! passed from hand to hand through code that knows nothing of mutants. Without the feature `mutants` there are none.

@@ -209,7 +209,7 @@ impl Link {
         request
     }
 
-    /// A node of another version, or of another cluster, goes on refusing: that is for people to mend, who are told once.
+    /// A node of another version, or of another cluster, goes on refusing: that is for people to fix, who are told once.
     fn refused(&self, status: &Status) -> RpcError {
         if status.code() == Code::FailedPrecondition {
             let mut told = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);

@@ -47,7 +47,7 @@ impl Token {
     /// a JSON number, which is exact below 2^53.
     pub const HIGHEST_FLOOR: u64 = 1 << 52;
 
-    /// Above which number tokens begin at this time of day: 2^20 for each second since 1970. A service that begins anew,
+    /// Above which number tokens begin at this time of day: 2^20 for each second since 1970. A service that begins again,
     /// or from an old copy, goes on above its former tokens, unless it granted more than that per second or its clock
     /// is behind. Nothing if the time is too far off (2106 is not, 2242 is).
     #[must_use]
@@ -133,7 +133,7 @@ pub enum Act {
         /// there: a client that lost it must not be given an empty one under the same number.
         reopens: bool,
     },
-    /// Live on for another time to live. Every other request of the session does the same on its way.
+    /// Live on for another time to live. Every other request of the session does the same.
     Renew,
     /// End the session: whatever it holds is released, whatever it waits for is cancelled.
     Close,

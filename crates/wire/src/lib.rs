@@ -43,7 +43,7 @@ pub fn cluster_mismatch(known: u64, node: u64) -> Option<String> {
     (known != 0 && node != 0 && known != node).then(|| {
         format!(
             "this node belongs to cluster {node:016x}, and the client has heard of cluster {known:016x} before: check the \
-             endpoints, and start the client again if the cluster was made anew"
+             endpoints, and start the client again if the cluster was made again"
         )
     })
 }

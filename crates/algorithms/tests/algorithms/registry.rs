@@ -105,7 +105,7 @@ fn every_mutant_is_configured_as_itself() {
 }
 
 #[test]
-fn every_algorithm_has_mutants() {
+fn every_algorithm_has_doubles() {
     for about in registry::all() {
         assert!(about.mutants.len() >= 2, "{}", about.name);
         assert!(about.mutants.iter().all(|mutant| mutant.nodes >= 2), "{}", about.name);

@@ -175,7 +175,7 @@ struct Arrivals {
 }
 
 impl Source {
-    /// Reads whatever has arrived. Nothing is on its way between the kernel and the queue while nobody is in here.
+    /// Reads whatever has arrived. Nothing is in flight between the kernel and the queue while nobody is in here.
     fn read(&self) -> MutexGuard<'_, Arrivals> {
         let mut arrivals = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         while let Ok(Some(info)) = arrivals.pending.read_signal() {

@@ -190,7 +190,7 @@ pub struct ElectArgs {
     /// What others see of the leader, an address for instance [default: host:pid].
     #[arg(long, value_name = "TEXT", value_parser = parse_value)]
     pub value: Option<String>,
-    /// Campaign again whenever the leadership is lost or the service does not answer, and run the command anew.
+    /// Campaign again whenever the leadership is lost or the service does not answer, and run the command again.
     #[arg(long)]
     pub again: bool,
     #[command(flatten)]

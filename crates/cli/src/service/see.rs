@@ -1,4 +1,4 @@
-//! The commands that show and mend: `ls`, `show`, `why`, `observe`, `release`.
+//! The commands that show and repair: `ls`, `show`, `why`, `observe`, `release`.
 
 use conclave_client::v1::failed::Code;
 use conclave_client::v1::{self, why_request::Of};

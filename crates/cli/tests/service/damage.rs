@@ -43,7 +43,7 @@ fn stopped() -> Service {
         let client = service.library();
         let session = client.session(SessionOptions::default()).await.expect("it is served");
         let leads = session.campaign(Request::campaign("chief", "here")).await.expect("it is free");
-        // So much that the log begins anew, in writes of which several fill a file.
+        // So much that the log begins again, in writes of which several fill a file.
         while named(&service, "log-00000000000000000000").len() == 1 {
             let shows = (0..4).map(|_| leads.proclaim(vec![b' '; 16 * 1024]));
             for shown in futures_util::future::join_all(shows).await {

@@ -89,7 +89,7 @@ impl Load {
         self.fenced.lock().expect("nobody has found anything wrong")
     }
 
-    /// Waits until everybody has written anew.
+    /// Waits until everybody has written again.
     #[track_caller]
     pub fn everybody_is_served(&self) {
         let before = self.fenced().writes.clone();

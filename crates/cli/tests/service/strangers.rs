@@ -59,15 +59,15 @@ fn a_node_that_is_there_twice_is_told() {
     let service = Service::three();
     let members: Vec<String> =
         service.ids().iter().map(|id| format!("{id}={}", service.address(*id))).collect();
-    let mut twin = Command::new(BINARY);
-    twin.args(["serve", "--id", "3", "--cluster", &members.join(","), "--listen", &own_addresses(1)[0]]);
-    twin.arg("--data").arg(service.path("twin"));
-    let log = service.path("twin.log");
-    let twin = Running::with_errors_in(twin, &log);
+    let mut double = Command::new(BINARY);
+    double.args(["serve", "--id", "3", "--cluster", &members.join(","), "--listen", &own_addresses(1)[0]]);
+    double.arg("--data").arg(service.path("double"));
+    let log = service.path("double.log");
+    let double = Running::with_errors_in(double, &log);
     let said = || std::fs::read_to_string(&log).unwrap_or_default();
     until("it is told", || said().contains("another process runs as this node"));
     service.still_serves();
-    drop(twin);
+    drop(double);
 }
 
 /// The same command in a shell that sets a limit first.

@@ -1,4 +1,4 @@
-//! Tokens go on growing where a node begins anew.
+//! Tokens go on growing where a node begins again.
 
 use std::fs;
 

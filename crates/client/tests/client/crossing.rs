@@ -1,4 +1,4 @@
-//! What crosses on its way, arrives twice or too late: a client knows what it holds, and gives back what it does not want.
+//! What crosses in flight, arrives twice or too late: a client knows what it holds, and gives back what it does not want.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

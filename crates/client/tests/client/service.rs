@@ -321,7 +321,7 @@ async fn a_release_that_crosses_a_conversion_gives_back_its_level() {
     let attempt = || async { two.acquire(Request::lock("a").try_once()).await.map(drop) };
     let first = one.acquire(shared()).await.expect("it is free");
     let second = one.acquire(shared()).await.expect("it is held by the same");
-    // This runtime has one thread: the release is on its way before any answer is heard.
+    // This runtime has one thread: the release is in flight before any answer is heard.
     let mut converting = Box::pin(first.convert("a", Mode::Exclusive, None));
     begin(&mut converting).await;
     drop(second);
@@ -329,7 +329,7 @@ async fn a_release_that_crosses_a_conversion_gives_back_its_level() {
     assert_eq!(attempt().await.expect_err("it is held").code(), Some(Code::Busy));
     first.release().await.expect("it is held once");
     attempt().await.expect("no level is left over");
-    // The same with the last guard, while another one is on its way.
+    // The same with the last guard, while another one is in flight.
     let first = one.acquire(shared()).await.expect("it is free");
     let mut converting = Box::pin(first.convert("a", Mode::Exclusive, None));
     begin(&mut converting).await;

@@ -90,7 +90,7 @@ async fn one_of_three_that_lost_its_disk_is_soon_back_whoever_it_was() {
 }
 
 /// A leader loses its disk before anybody has an entry of it: nothing was decided, and the cluster is formed once more. But
-/// entries of the former life may be on their way, and must not be taken for those of the next leader.
+/// entries of the former life may be in flight, and must not be taken for those of the next leader.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_formed_once_more_never_has_a_former_leader_again() {
     let (one, two) = (Puppet::new(2), Puppet::new(3));

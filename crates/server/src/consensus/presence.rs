@@ -303,7 +303,7 @@ struct Teller {
     silent: BTreeMap<u64, Instant>,
 }
 
-/// Something about who leads, as often as it is said anew.
+/// Something about who leads, as often as it is said again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Leads { majority: bool },

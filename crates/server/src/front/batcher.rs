@@ -136,7 +136,7 @@ impl Batcher {
         }
     }
 
-    /// Waits until the next batch may be on its way beside what is already, and lets it grow meanwhile.
+    /// Waits until the next batch may be in flight beside what is already, and lets it grow meanwhile.
     async fn make_room(
         &mut self,
         under_way: &Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! Commands on their way to the next batch.
+//! Commands in flight to the next batch.
 //!
 //! There is room for so many bytes. A command whose client finds none waits, and with it whatever that client says next.
 

@@ -159,7 +159,7 @@ async fn a_node_that_is_refused_writes_nothing() {
         let mut cluster = Cluster::start(1, small()).await;
         let leader = cluster.leader().await;
         cluster.propose_many(leader, 300).await;
-        eventually("the log begins anew", || (cluster.consensus(1).status().purged > 0).then_some(())).await;
+        eventually("the log begins again", || (cluster.consensus(1).status().purged > 0).then_some(())).await;
         cluster.kill(1, 0).await;
         let disk = Arc::new(cluster.disks[&1].clone());
         for name in disk.list().await.unwrap() {

@@ -67,7 +67,7 @@ pub struct Tally {
     pub vanished: u64,
 }
 
-/// Makes things go wrong, and mends them.
+/// Makes things go wrong, and heals them.
 pub struct Troubles {
     dice: Dice,
     next: Duration,
@@ -106,7 +106,7 @@ impl Troubles {
     }
 
     /// Goes on without anything new: what is down comes up.
-    pub fn mend(&mut self, sim: &mut Sim<'_>, stage: &Stage) {
+    pub fn heal(&mut self, sim: &mut Sim<'_>, stage: &Stage) {
         self.revive(sim, stage);
     }
 
@@ -213,17 +213,17 @@ impl Troubles {
 
     fn end(&mut self, sim: &mut Sim<'_>, stage: &Stage, trouble: Trouble) {
         stage.note("world", format!("ends: {trouble:?}"));
-        let mend = |one: String, other: String| {
+        let heal = |one: String, other: String| {
             sim.release(one.clone(), other.clone());
             sim.repair(one, other);
         };
         match trouble {
             Trouble::Cut(one, other) | Trouble::OneWay(one, other) | Trouble::Held(one, other) => {
-                mend(host(one), host(other));
+                heal(host(one), host(other));
             }
-            Trouble::Alone(node) => self.others(node).for_each(|other| mend(host(node), host(other))),
-            Trouble::Lonely(client) => (1..=self.nodes).for_each(|node| mend(guest(client), host(node))),
-            Trouble::Unreached(client, node) => mend(guest(client), host(node)),
+            Trouble::Alone(node) => self.others(node).for_each(|other| heal(host(node), host(other))),
+            Trouble::Lonely(client) => (1..=self.nodes).for_each(|node| heal(guest(client), host(node))),
+            Trouble::Unreached(client, node) => heal(guest(client), host(node)),
             Trouble::Slow(one, other, _) => {
                 sim.set_link_latency(host(one), host(other), Duration::from_millis(1));
                 sim.set_link_max_message_latency(host(one), host(other), Duration::from_millis(5));

@@ -24,7 +24,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use crate::checks::Violation;
-use crate::mutants::Twin;
+use crate::mutants::WorldMutant;
 use crate::stage::Stage;
 use crate::world::World;
 
@@ -32,7 +32,7 @@ use crate::world::World;
 pub const SEED: &str = "CONCLAVE_WORLD_SEED";
 /// How many nodes it has, 3 unless told otherwise.
 pub const NODES: &str = "CONCLAVE_WORLD_NODES";
-/// Which broken twin runs in it.
+/// Which mutant runs in it.
 pub const MUTANT: &str = "CONCLAVE_WORLD_MUTANT";
 /// Whether to print the whole history.
 pub const TRACE: &str = "CONCLAVE_WORLD_TRACE";
@@ -57,14 +57,17 @@ fn main() -> ExitCode {
 }
 
 fn one_world(seed: u64, nodes: u64) -> ExitCode {
-    let twin = match std::env::var(MUTANT).ok().map(|name| Twin::named(&name)) {
+    let mutant = match std::env::var(MUTANT).ok().map(|name| WorldMutant::named(&name)) {
         Some(None) => {
-            eprintln!("{MUTANT} is one of {:?}", Twin::ALL.iter().map(|(name, ..)| name).collect::<Vec<_>>());
+            eprintln!(
+                "{MUTANT} is one of {:?}",
+                WorldMutant::ALL.iter().map(|(name, ..)| name).collect::<Vec<_>>()
+            );
             return ExitCode::from(2);
         }
-        Some(Some(twin)) => {
-            twin.choose();
-            Some(twin)
+        Some(Some(mutant)) => {
+            mutant.choose();
+            Some(mutant)
         }
         None => None,
     };
@@ -74,7 +77,7 @@ fn one_world(seed: u64, nodes: u64) -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .try_init();
-    let (verdict, stage, found) = World::new(seed, nodes, twin).run();
+    let (verdict, stage, found) = World::new(seed, nodes, mutant).run();
     drop(clocks);
     if std::env::var(TRACE).is_ok() {
         stage.history.borrow().lines.iter().for_each(|line| eprintln!("{line}"));

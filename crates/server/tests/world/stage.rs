@@ -38,7 +38,7 @@ pub struct Stage {
     pub reached: RefCell<Vec<Act>>,
     /// What each client holds in the end.
     pub believed: RefCell<Vec<Option<Belief>>>,
-    /// How often each client has begun anew.
+    /// How often each client has begun again.
     pub lives: RefCell<Vec<u64>>,
     /// The last session of each client.
     pub sessions: RefCell<Vec<Option<u64>>>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::checks;
-use crate::mutants::Twin;
+use crate::mutants::WorldMutant;
 use crate::world::{NODES_GO_ON, PROGRESS, Verdict};
 use crate::{MUTANT, NODES, SEED};
 
@@ -17,7 +17,7 @@ const WORLDS: &[(std::ops::RangeInclusive<u64>, u64)] = &[(1..=8, 3), (8..=9, 1)
 const USUAL: u64 = 3;
 /// Worlds of a soak run, if not told otherwise.
 const SOAK: u64 = 500;
-/// Worlds in which a broken twin must be caught.
+/// Worlds in which a mutant must be caught.
 const WORLDS_PER_MUTANT: u64 = 100;
 /// A world that takes longer hangs, in real time.
 const LONGEST: Duration = Duration::from_secs(240);
@@ -38,7 +38,7 @@ pub fn run() -> ExitCode {
         }
     }
     trials.push(Trial::test("one_seed_twice_in_two_processes_gives_the_same_history", || same_twice(5)));
-    for (name, _, first) in Twin::ALL {
+    for (name, _, first) in WorldMutant::ALL {
         trials.push(Trial::test(format!("mutant::{name}"), move || is_caught(name, *first)));
     }
     if std::env::var("CONCLAVE_SOAK").is_ok() {
@@ -116,7 +116,7 @@ fn same_twice(seed: u64) -> Result<(), Failed> {
     Err(format!("{one:?}\n{two:?}").into())
 }
 
-/// A broken twin is caught in one of some worlds, by a check and not by accident.
+/// A mutant is caught in one of some worlds, by a check and not by accident.
 fn is_caught(mutant: &str, first: u64) -> Result<(), Failed> {
     for seed in first..first + WORLDS_PER_MUTANT {
         let said = world(seed, USUAL, Some(mutant))?;

@@ -15,7 +15,7 @@ use crate::client::{Actor, Kind};
 use crate::dice::Dice;
 use crate::faults::{Tally, Troubles, guest};
 use crate::history::{End, Micros, Outcome};
-use crate::mutants::Twin;
+use crate::mutants::WorldMutant;
 use crate::node::{Drifting, Node, WrongWall, members};
 use crate::stage::{Act, Stage};
 
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Longer than any session lives without its client.
 const LIFETIMES: Duration = Duration::from_secs(4);
 
-/// How long the disks of a twin that does not wait for them take.
+/// How long the disks of a mutant that does not wait for them take.
 const LAG: Duration = Duration::from_millis(500);
 
 /// Everything that is asked is answered in the end.
@@ -64,7 +64,7 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
-    pub fn new(seed: u64, count: u64, twin: Option<Twin>) -> Self {
+    pub fn new(seed: u64, count: u64, mutant: Option<WorldMutant>) -> Self {
         let mut dice = Dice::new(seed, 1);
         let mut walls = Dice::new(seed, 3);
         let mut sim = Builder::new()
@@ -84,7 +84,7 @@ impl World<'_> {
             .collect();
         let stage = Stage::new(nodes, clients);
         for node in stage.nodes() {
-            if twin == Some(Twin::AcknowledgesBeforeSync) {
+            if mutant == Some(WorldMutant::AcknowledgesBeforeSync) {
                 node.disk.borrow().fault(|faults| faults.sync_lag = LAG);
             }
             let node = Rc::clone(node);
@@ -150,7 +150,7 @@ impl World<'_> {
     fn step_for(&mut self, time: Duration) {
         let until = self.now() + time;
         while self.now() < until {
-            self.troubles.mend(&mut self.sim, &self.stage);
+            self.troubles.heal(&mut self.sim, &self.stage);
             self.step();
         }
     }
@@ -164,7 +164,7 @@ impl World<'_> {
                 self.found.push(Violation::new(PROGRESS, self.micros(), what));
                 return false;
             }
-            self.troubles.mend(&mut self.sim, &self.stage);
+            self.troubles.heal(&mut self.sim, &self.stage);
             self.step();
         }
         true

@@ -2,7 +2,7 @@
 
 use super::State;
 
-/// What a broken twin of the service does wrong.
+/// What a mutant of the service does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "faults", derive(serde::Serialize, serde::Deserialize))]
 pub enum Fault {

@@ -98,7 +98,7 @@ impl Session {
         self.ends_with_connection = opening.ends_with_connection;
     }
 
-    /// Another run of the client numbers its requests anew.
+    /// Another run of the client numbers its requests again.
     pub fn begin_life(&mut self, life: Life, acked: RequestId) {
         self.life = life;
         self.acked = acked;

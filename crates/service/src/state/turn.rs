@@ -172,7 +172,7 @@ impl<'a> Turn<'a> {
             Ordering::Equal if matches!(self.recall(command), Some(Recall::Acknowledged)) => return,
             Ordering::Equal => {}
         }
-        // It is answered anew each time, and so need not be remembered: to open twice is to open once.
+        // It is answered again each time, and so need not be remembered: to open twice is to open once.
         self.resume_session(command, opening);
     }
 

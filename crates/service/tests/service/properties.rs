@@ -119,41 +119,41 @@ fn must_be_noticed(fault: Fault) {
 }
 
 #[test]
-fn a_twin_that_forgets_requests_is_noticed() {
+fn a_mutant_that_forgets_requests_is_noticed() {
     must_be_noticed(Fault::ForgetRequests);
 }
 
 #[test]
-fn a_twin_that_grants_twice_is_noticed() {
+fn a_mutant_that_grants_twice_is_noticed() {
     must_be_noticed(Fault::GrantTwice);
 }
 
 #[test]
-fn a_twin_that_lets_some_overtake_is_noticed() {
+fn a_mutant_that_lets_some_overtake_is_noticed() {
     must_be_noticed(Fault::Overtake);
 }
 
 #[test]
-fn a_twin_that_lets_waits_close_a_cycle_is_noticed() {
+fn a_mutant_that_lets_waits_close_a_cycle_is_noticed() {
     must_be_noticed(Fault::CloseCycles);
 }
 
 #[test]
-fn a_twin_that_remembers_everything_behind_a_wait_is_noticed() {
+fn a_mutant_that_remembers_everything_behind_a_wait_is_noticed() {
     must_be_noticed(Fault::RememberBehindWaits);
 }
 
 #[test]
-fn a_twin_that_keeps_settled_replies_is_noticed() {
+fn a_mutant_that_keeps_settled_replies_is_noticed() {
     must_be_noticed(Fault::KeepSettled);
 }
 
 #[test]
-fn a_twin_that_revives_sessions_is_noticed() {
+fn a_mutant_that_revives_sessions_is_noticed() {
     must_be_noticed(Fault::ReviveSessions);
 }
 
 #[test]
-fn a_twin_that_keeps_ghosts_is_noticed() {
+fn a_mutant_that_keeps_ghosts_is_noticed() {
     must_be_noticed(Fault::KeepGhosts);
 }

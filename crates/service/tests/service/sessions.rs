@@ -108,7 +108,7 @@ fn the_same_request_again_gets_the_same_reply_and_does_nothing() {
     play(
         "
         s1 open & s2 open | s1#1 opened; s2#1 opened
-        // Opening is answered anew.
+        // Opening is answered again.
         s1#1 open         | s1#1 resumed
         s1#2 lock x       | s1#2 granted 1
         s1#2 lock x       | s1#2 granted 1
@@ -225,7 +225,7 @@ fn three_thousand_cycles_go_on_beside_one_long_wait() {
 }
 
 #[test]
-fn a_twin_that_remembers_everything_behind_a_wait_is_jammed() {
+fn a_mutant_that_remembers_everything_behind_a_wait_is_jammed() {
     let desk = Desk::with(State::with_fault(Fault::RememberBehindWaits));
     cycles_beside_a_wait(desk).expect_err("replies pile up");
 }
@@ -256,7 +256,7 @@ fn everything_that_is_held_can_be_released_without_an_acknowledgement() {
     assert_ne!(
         released(State::with_fault(Fault::RefuseReleases)).0,
         0,
-        "a twin that refuses them is noticed"
+        "a mutant that refuses them is noticed"
     );
 }
 
@@ -302,7 +302,7 @@ fn a_session_that_is_gone_is_not_opened_again_empty() {
         @500                   | s1 ended: expired
         // Whatever it sends with the opening does not act.
         s1#3 open reopens & s1#4 lock x | s1#3 failed: there is no such session (it was closed, taken over or expired); s1#4 failed: there is no such session (it was closed, taken over or expired)
-        // Another run may begin it anew.
+        // Another run may begin it again.
         s1#1 open life=8       | s1#1 opened
         s1#5 open reopens life=7 | s1#5 failed: there is no such session (it was closed, taken over or expired)
         ";

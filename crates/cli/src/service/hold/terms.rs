@@ -7,7 +7,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(400);
 /// After many in a row.
 const LONGEST: Duration = Duration::from_secs(30);
-/// A term that lasted as long as this, and as three times its TTL, starts the count anew: one that ends with its first lease
+/// A term that lasted as long as this, and as three times its TTL, starts the count again: one that ends with its first lease
 /// has hardly led.
 const LASTING: Duration = Duration::from_secs(60);
 /// While no node answers. It does not grow: nothing was run, and each attempt looks for a node for a while by itself.

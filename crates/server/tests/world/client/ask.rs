@@ -74,7 +74,7 @@ impl Actor {
         let is_reentrant = !is_campaign && self.dice.chance(15);
         let priority = if self.dice.chance(10) { 1 } else { 0 };
         let strand = if self.dice.chance(30) { self.dice.within(1..=2) as u32 } else { 0 };
-        // To wait for ever while holding something under another strand may be to wait for oneself, which nobody notices.
+        // To wait forever while holding something under another strand may be to wait for oneself, which nobody notices.
         let is_risky = self.is_resumed || self.held.iter().any(|holding| holding.strand != strand);
         let limit = if is_risky { limit.or(Some(Duration::from_millis(700))) } else { limit };
         let lock_delay = if self.dice.chance(10) { Some(self.dice.millis(1..=400)) } else { None };

@@ -356,7 +356,7 @@ impl Walk {
         }
         for message in &out.messages {
             match &message.told {
-                // Refused before its session was opened anew, and then sent again.
+                // Refused before its session was opened again, and then sent again.
                 Told::Reply { request, reply: Reply::Queued { .. }, .. } => {
                     self.open.insert((message.to, *request))
                 }

@@ -144,6 +144,31 @@ fn an_acknowledged_grant_is_not_forgotten_for_one_bit() {
 }
 
 #[test]
+fn an_acknowledged_grant_is_not_forgotten_for_a_missing_file() {
+    let mut service = Service::absent(1);
+    let mut command = service.serve(1);
+    command.args(["--snapshot-every", "1"]);
+    service.run_by(1, command);
+    service.is_served();
+    runtime().block_on(async {
+        let client = service.library();
+        let session = client.session(SessionOptions::default()).await.expect("it is served");
+        let leads = session.campaign(Request::campaign("chief", "here")).await.expect("it is free");
+        while last_log(&service, 1) == named(&service, "log-")[0] {
+            leads.proclaim(vec![b' '; 16 * 1024]).await.expect("it leads");
+        }
+    });
+    service.kill(1);
+    let last = last_log(&service, 1);
+    assert!(named(&service, "log-")[0] < last, "there is one before it");
+    for path in named(&service, "log-").into_iter().filter(|path| *path >= last) {
+        fs::remove_file(path).expect("it was there");
+    }
+    let name = last.file_name().expect("it has a name").to_string_lossy().into_owned();
+    is_refused(&service, &[&name, "is missing"]);
+}
+
+#[test]
 fn a_damaged_node_is_repaired_from_the_others() {
     let mut service = Service::three();
     let held: Vec<Running> =

@@ -3,7 +3,10 @@
 use std::net::TcpStream;
 use std::process::Command;
 
+use conclave_client::{Client, SessionOptions};
+
 use crate::addresses::own_addresses;
+use crate::hostile::runtime;
 use crate::nodes::Service;
 use crate::runs::{BINARY, Running};
 use crate::until;
@@ -34,17 +37,23 @@ fn endpoints_of_two_clusters_are_refused() {
 }
 
 #[test]
-fn who_holds_something_in_one_cluster_does_not_go_over_to_another() {
+fn a_client_of_one_cluster_does_not_go_over_to_another() {
     let (mut service, mut foreign) = (Service::one(), Service::absent(1));
-    let [both, _] = mixtures(&service, &foreign);
-    let line = format!("lock a --ttl 3s --grace 100ms --endpoints {both}");
-    let holder = service.begin(&line, "echo $CONCLAVE_TOKEN > held; exec sleep 60");
-    service.written("held");
+    let endpoints = [service.address(1).to_owned(), foreign.address(1).to_owned()];
+    let knows = |service: &Service| {
+        let status = service.conclave("status --json").json();
+        status.first().is_some_and(|status| status["nodes"][0]["cluster"].is_string())
+    };
+    until("it knows which cluster it is", || knows(&service));
+    let runtime = runtime();
+    let client = runtime.block_on(async { Client::new(endpoints).expect("they are addresses") });
+    let open = || runtime.block_on(client.session(SessionOptions::default()));
+    runtime.block_on(open().expect("it is served").close()).expect("it is served");
     foreign.run(1);
-    foreign.is_served();
+    until("it knows which cluster it is", || knows(&foreign));
     service.kill(1);
-    holder.end().ends(122);
-    assert!(foreign.show("a").is_null(), "it was asked for elsewhere");
+    let refused = open().err().expect("it is another cluster").to_string();
+    assert!(refused.contains("check the endpoints"), "{refused}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ mod tests {
     use conclave_algorithms::{mutex, registry};
 
     #[test]
-    fn the_table_has_a_row_forevery_mutex() {
+    fn the_table_has_a_row_for_every_mutex() {
         for about in registry::all() {
             let fates = of(about.name);
             assert_eq!(fates.is_empty(), about.family != mutex::FAMILY, "{}", about.name);

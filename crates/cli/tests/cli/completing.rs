@@ -78,7 +78,7 @@ fn every_shell_has_a_script_that_asks_the_program() {
 }
 
 #[test]
-fn a_manual_page_forevery_command() {
+fn a_manual_page_for_every_command() {
     let desk = Desk::new();
     let dir = desk.path("man1");
     conclave(&["man".as_ref(), dir.as_os_str()]).ends(0);

@@ -75,7 +75,7 @@ fn hops(ring: &[NodeId], from: NodeId, to: NodeId) -> u64 {
 
 /// Bully: m² + N − 2 for every rank and size, under random delays; N² − N − 1 at worst.
 #[test]
-fn bully_counts_forevery_rank() {
+fn bully_counts_for_every_rank() {
     for n in 2..=32u32 {
         let setup = setup("bully", n, &[]);
         for rank in 1..n {
@@ -119,7 +119,7 @@ fn bully_recovery_counts() {
 
 /// Chang–Roberts: 2N + d for every initiator, on the ring in order of ids and on shuffled ones.
 #[test]
-fn chang_roberts_counts_forevery_initiator() {
+fn chang_roberts_counts_for_every_initiator() {
     for n in 2..=32u32 {
         for start in 1..=n {
             let d = u64::from(n - start);

@@ -30,6 +30,7 @@ pages![
     "singhal",
     "suzuki-kasami",
     "token-ring",
+    "workers",
 ];
 
 /// Properties that no judge lists, because a run in which they hold has nothing to say of them.

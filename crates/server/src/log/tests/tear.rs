@@ -169,7 +169,8 @@ async fn the_power_may_go_at_any_point_of_a_change_of_segments() {
         torn[SEGMENT_HEAD + kept * SECTOR..].fill(0);
         torn
     });
-    let mut moments: Vec<(Vec<(u64, Vec<u8>)>, &Contents)> = vec![
+    type Moment<'a> = (Vec<(u64, Vec<u8>)>, &'a Contents);
+    let mut moments: Vec<Moment<'_>> = vec![
         (vec![(0, first.clone())], &before),
         (vec![(0, first.clone()), (1, spare.clone())], &before),
         (vec![(0, led.clone()), (1, spare)], &before),

@@ -10,7 +10,7 @@
 //!          ◀── Effect<Erased> ──       ◀── Effect<P> ──
 //! ```
 //!
-//! [`Prepared`] is what [`family::Prepared`](crate::family::Prepared) is for a typed driver. Judge, meter, users and desk travel
+//! [`Prepared`] is what [`family::Prepared`] is for a typed driver. Judge, meter, users and desk travel
 //! with it as boxes.
 
 use alloc::boxed::Box;
@@ -477,7 +477,7 @@ impl Serialize for ErasedDurable {
 }
 
 /// An algorithm with everything that a driver needs to run it, and no types; see
-/// [`family::Prepared`](crate::family::Prepared).
+/// [`family::Prepared`].
 pub struct Prepared {
     /// What the algorithm says of itself, as it is going to run.
     pub about: &'static About,

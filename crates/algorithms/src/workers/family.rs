@@ -278,6 +278,12 @@ impl<A: Work> Ledger<A> for Sums {
         self.disturbed = true;
     }
 
+    /// The announcement of a master may be lost with it although its first order arrived: then no election knows that there
+    /// is anybody to replace.
+    fn unheard(&mut self) {
+        self.disturbed = true;
+    }
+
     fn quiet(&self, breaches: &mut Vec<Breach>) {
         let alive = || self.processes.iter().enumerate().filter(|(_, process)| !process.is_down);
         if !alive().any(|(_, process)| process.began || process.told) {

@@ -604,10 +604,6 @@ impl Workers {
             }
             self.stop_waiting_for(peer, out);
             self.hand_out(out);
-        } else if self.sum.is_none() && self.reign.is_some_and(|reign| reign.leader == peer) {
-            // The election may never have heard of it: its announcement can be lost with it although its first order
-            // was not.
-            out.emit(Told::Elect);
         }
     }
 

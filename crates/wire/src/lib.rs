@@ -1,6 +1,6 @@
 //! What clients and nodes of the service say to each other.
 //!
-//! [`v1`] is the protocol of clients, [`peer`] the one between nodes; both are generated from `proto/`. [`Transport`] is
+//! [`v1`] is the protocol of clients, [`peer`] the one between nodes; both are generated from `proto/` (`tests/generated.rs` does it). [`Transport`] is
 //! how bytes get from one to the other: TCP, or a simulated network in tests.
 
 mod door;
@@ -17,13 +17,13 @@ use v1::conclave_client::ConclaveClient;
 /// The protocol of clients.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod v1 {
-    tonic::include_proto!("conclave.v1");
+    include!("generated/conclave.v1.rs");
 }
 
 /// The protocol between nodes.
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod peer {
-    tonic::include_proto!("conclave.peer.v1");
+    include!("generated/conclave.peer.v1.rs");
 }
 
 /// The version of the protocol of clients. To be raised whenever a message changes its meaning; new fields and calls that
@@ -107,7 +107,7 @@ pub fn protocol_mismatch(client: u32, node: u32) -> Option<String> {
 pub const SENT_AWAY: tonic::Code = tonic::Code::Aborted;
 
 /// Both protocols, described for reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
 
 #[cfg(test)]
 mod tests {

@@ -24,12 +24,12 @@ use crate::target::{Client, Crowd, Role, Target, TargetError, Work};
 
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 mod lock {
-    tonic::include_proto!("v3lockpb");
+    include!("generated/v3lockpb.rs");
 }
 
 #[allow(missing_docs, unused_qualifications, clippy::all, clippy::pedantic)]
 mod rpc {
-    tonic::include_proto!("etcdserverpb");
+    include!("generated/etcdserverpb.rs");
 }
 
 /// How long a connection may take.

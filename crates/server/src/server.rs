@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use conclave_wire::v1::conclave_server::ConclaveServer;
 use conclave_wire::{Connector, DESCRIPTORS};
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -83,7 +84,15 @@ pub struct Server {
 
 impl Server {
     /// Starts a node: it listens when this returns, and serves as soon as there is a leader; see [`Self::ready`].
-    pub async fn start(options: Options) -> Result<Self, StartError> {
+    ///
+    /// # Errors
+    /// If it cannot listen, or cannot read what it has stored.
+    pub fn start(options: Options) -> BoxFuture<'static, Result<Self, StartError>> {
+        // An async function would be compiled again, with all of the node, in every program that starts one.
+        Box::pin(Self::started(options))
+    }
+
+    async fn started(options: Options) -> Result<Self, StartError> {
         let (incoming, address) = options
             .transport
             .listen(options.listen.clone())
@@ -149,7 +158,11 @@ impl Server {
     }
 
     /// Hands the lead over, sends clients away and stops.
-    pub async fn shutdown(self) {
+    pub fn shutdown(self) -> BoxFuture<'static, ()> {
+        Box::pin(self.stopped())
+    }
+
+    async fn stopped(self) {
         note_time(&self.consensus, &self.hall, &self.clock).await;
         match self.consensus.hand_over().await {
             Ok(node) => tracing::info!(node, "handed the lead over"),

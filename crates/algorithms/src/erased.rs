@@ -19,18 +19,14 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use core::cmp::Ordering;
-use core::fmt::{Debug, Formatter};
-use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 use conclave_core::{
     Boot, Counter, Effect, Effects, Input, Members, Message, NodeId, Phase, Protocol, Through, erased,
 };
-use serde::de::DeserializeOwned;
-use serde::{Serialize, Serializer};
 
 use crate::desk::Desk;
+use crate::dynamic::{Letter, Ranked, Saved, Value, ordered, read, serialised, transparent, typed};
 use crate::family::{self, EventText, Family, Use, unknown_request};
 use crate::workload::Workload;
 use crate::{About, SettingError};
@@ -122,6 +118,14 @@ impl Message for ErasedMessage {
         self.value.is_overhead()
     }
 
+    fn envelopes(&self) -> u32 {
+        self.value.envelopes()
+    }
+
+    fn postmark(&self) -> String {
+        self.value.postmark()
+    }
+
     fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         self.value.visit_counters(from, members, visit);
     }
@@ -137,7 +141,7 @@ impl ErasedConfig {
     /// Reads a message of this algorithm, as postcard writes it; nothing if it is none.
     #[must_use]
     pub fn read_message(&self, bytes: &[u8]) -> Option<ErasedMessage> {
-        self.language.read_message(bytes)
+        self.language.read_message(&*self.value, bytes)
     }
 
     /// Reads what a process of this algorithm has saved, as postcard writes it; nothing if it is something else.
@@ -199,7 +203,7 @@ trait Language: Send + Sync {
     fn lock_told(&self, event: &dyn Any) -> Option<String>;
     fn has_left(&self, event: &dyn Any) -> bool;
     fn carries_token(&self, message: &dyn Any) -> bool;
-    fn read_message(&self, bytes: &[u8]) -> Option<ErasedMessage>;
+    fn read_message(&self, config: &dyn Any, bytes: &[u8]) -> Option<ErasedMessage>;
     fn read_durable(&self, bytes: &[u8]) -> Option<ErasedDurable>;
 }
 
@@ -247,85 +251,14 @@ impl<F: Family> Language for Of<F> {
         F::token_in(typed(message)).is_some()
     }
 
-    fn read_message(&self, bytes: &[u8]) -> Option<ErasedMessage> {
-        let message: family::MessageOf<F> = read(bytes)?;
+    fn read_message(&self, config: &dyn Any, bytes: &[u8]) -> Option<ErasedMessage> {
+        let message = F::read_message(typed(config), bytes)?;
         Some(ErasedMessage { value: Box::new(message), language: language::<F>() })
     }
 
     fn read_durable(&self, bytes: &[u8]) -> Option<ErasedDurable> {
         let durable: <F::Protocol as Protocol>::Durable = read(bytes)?;
         Some(ErasedDurable { value: Arc::new(durable) })
-    }
-}
-
-/// A value that takes up all of these bytes. The format is fixed: a reader of any format would be far more code per type.
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    postcard::take_from_bytes(bytes).ok().and_then(|(value, rest)| rest.is_empty().then_some(value))
-}
-
-/// The value inside.
-///
-/// # Panics
-/// If it belongs to another algorithm: the values of two runs were mixed up.
-fn typed<T: 'static>(value: &dyn Any) -> &T {
-    value.downcast_ref().expect("a value stays with its algorithm")
-}
-
-/// A value of any type.
-trait Value: Any + Debug + Send + Sync {
-    fn equals(&self, other: &dyn Any) -> bool;
-    fn feed(&self, hasher: &mut dyn Hasher);
-}
-
-impl<T: Any + Debug + Eq + Hash + Send + Sync> Value for T {
-    fn equals(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<T>() == Some(self)
-    }
-
-    fn feed(&self, mut hasher: &mut dyn Hasher) {
-        self.hash(&mut hasher);
-    }
-}
-
-/// A value that has an order.
-trait Ranked: Value {
-    fn rank(&self, other: &dyn Any) -> Ordering;
-}
-
-impl<T: Value + Ord> Ranked for T {
-    fn rank(&self, other: &dyn Any) -> Ordering {
-        self.cmp(typed(other))
-    }
-}
-
-/// A value that can be written down.
-trait Saved: Value + erased_serde::Serialize {}
-
-impl<T: Value + Serialize> Saved for T {}
-
-/// A message.
-trait Letter: Ranked + Saved {
-    fn copy(&self) -> Box<dyn Letter>;
-    fn kind(&self) -> &'static str;
-    fn is_overhead(&self) -> bool;
-    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>));
-}
-
-impl<M: Message> Letter for M {
-    fn copy(&self) -> Box<dyn Letter> {
-        Box::new(self.clone())
-    }
-
-    fn kind(&self) -> &'static str {
-        Message::kind(self)
-    }
-
-    fn is_overhead(&self) -> bool {
-        Message::is_overhead(self)
-    }
-
-    fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
-        Message::visit_counters(self, from, members, visit);
     }
 }
 
@@ -419,62 +352,11 @@ impl Clone for ErasedMessage {
     }
 }
 
-/// They compare, hash and print like the value inside.
-macro_rules! transparent {
-    ($($name:ident),+ $(,)?) => {$(
-        impl PartialEq for $name {
-            fn eq(&self, other: &Self) -> bool {
-                self.value.equals(&*other.value)
-            }
-        }
-
-        impl Eq for $name {}
-
-        impl Hash for $name {
-            fn hash<H: Hasher>(&self, state: &mut H) {
-                self.value.feed(state);
-            }
-        }
-
-        impl Debug for $name {
-            fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
-                Debug::fmt(&*self.value, f)
-            }
-        }
-    )+};
-}
-
 transparent!(Erased, ErasedConfig, ErasedMessage, ErasedRequest, ErasedEvent, ErasedTimer, ErasedDurable);
-
-macro_rules! ordered {
-    ($($name:ident),+ $(,)?) => {$(
-        impl PartialOrd for $name {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-
-        impl Ord for $name {
-            fn cmp(&self, other: &Self) -> Ordering {
-                self.value.rank(&*other.value)
-            }
-        }
-    )+};
-}
 
 ordered!(ErasedMessage, ErasedTimer);
 
-impl Serialize for ErasedMessage {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        erased_serde::serialize(&*self.value, serializer)
-    }
-}
-
-impl Serialize for ErasedDurable {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        erased_serde::serialize(&*self.value, serializer)
-    }
-}
+serialised!(ErasedMessage, ErasedDurable);
 
 /// An algorithm with everything that a driver needs to run it, and no types; see
 /// [`family::Prepared`].
@@ -524,6 +406,7 @@ impl Prepared {
 impl<F: Family> From<family::Prepared<F>> for Prepared {
     fn from(prepared: family::Prepared<F>) -> Self {
         let language = language::<F>();
+        let is_token_based = F::is_token_based(&prepared.config);
         Self {
             about: prepared.about,
             members: prepared.members,
@@ -534,7 +417,7 @@ impl<F: Family> From<family::Prepared<F>> for Prepared {
             fifo: prepared.fifo,
             restless: prepared.restless,
             changes_group: prepared.changes_group,
-            is_token_based: F::is_token_based(),
+            is_token_based,
             expected_messages: prepared.expected_messages,
             judge: Box::new(Watching::<F, _>::new(prepared.judge)),
             users: Box::new(Asking::<F>::new(prepared.users)),
@@ -550,6 +433,7 @@ pub struct Erase;
 impl Use for Erase {
     type Output = Prepared;
     const SEVERAL: bool = true;
+    const TYPED: bool = false;
 
     fn with<F: Family>(self, prepared: family::Prepared<F>) -> Prepared {
         prepared.into()

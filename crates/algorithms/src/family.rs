@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 use crate::application::App;
 use crate::demand::Demand;
 use crate::desk::{Desk, PlainDesk};
+use crate::dynamic::read;
 use crate::measure::{Measured, PlainMeter, Ran};
 use crate::mutex::Epoch;
 use crate::span::Draw;
@@ -169,8 +170,13 @@ pub trait Family: Sized + 'static {
         false
     }
 
+    /// Reads a message as postcard writes it; nothing if it is none.
+    fn read_message(_config: &<Self::Protocol as Protocol>::Config, bytes: &[u8]) -> Option<MessageOf<Self>> {
+        read(bytes)
+    }
+
     /// Whether there is a token that moves.
-    fn is_token_based() -> bool {
+    fn is_token_based(_config: &<Self::Protocol as Protocol>::Config) -> bool {
         false
     }
 
@@ -209,6 +215,8 @@ pub struct Wanted<'a> {
     pub nodes: &'a [NodeId],
     /// Who may join later.
     pub newcomers: &'a [NodeId],
+    /// Whether somebody is going to leave.
+    pub leaves: bool,
     /// Settings of the algorithm, and of recovery.
     pub settings: &'a BTreeMap<String, String>,
     /// A mutant that is to run instead.
@@ -242,6 +250,7 @@ impl<'a> Wanted<'a> {
         Self {
             nodes,
             newcomers: &[],
+            leaves: false,
             settings,
             mutant: None,
             channels: None,
@@ -442,10 +451,8 @@ pub trait Use {
 
     /// Whether it takes several instances of an algorithm beside each other. What is not taken is not compiled.
     const SEVERAL: bool;
-    /// Whether it takes a single instance.
-    const SINGLE: bool = true;
-    /// Whether it takes algorithms without recovery.
-    const BARE: bool = true;
+    /// Whether it takes a plain algorithm with its types, for speed, or in a box where there is one.
+    const TYPED: bool;
 
     /// Called with the algorithm.
     fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output;
@@ -455,6 +462,11 @@ pub trait Use {
 pub trait Registered {
     /// What it says of itself.
     const ABOUT: &'static About;
+
+    /// Whether what is wanted is so rare that it is compiled with erased types only: a driver that has a choice takes them.
+    fn is_rare(_wanted: &Wanted<'_>) -> bool {
+        false
+    }
 
     /// Prepares it and hands it over.
     ///

@@ -1,7 +1,7 @@
 //! A protocol that needs a leader, and the election that gives it one.
 //!
 //! Many services have one process that decides for all: who enters next, who works on what. [`Led`] holds an election and
-//! such an application side by side in one process and lets them talk. Neither knows the other: any [`Election`] will do,
+//! such an application side by side in one process and lets them talk. Neither knows the other: any [`Election`](election::Election) will do,
 //! and the application sees no more of it than its outcome.
 //!
 //! ```text
@@ -71,6 +71,7 @@
 //! ```
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::hash::Hash;
@@ -81,7 +82,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::election::{self, Election};
+use crate::election;
 
 /// An election `E` and the application `A` that is led by its winner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -185,6 +186,20 @@ impl<E: Message, A: Message> Message for LedMessage<E, A> {
         }
     }
 
+    fn envelopes(&self) -> u32 {
+        1 + match self {
+            Self::Election(message) => message.envelopes(),
+            Self::Application(message) => message.envelopes(),
+        }
+    }
+
+    fn postmark(&self) -> String {
+        match self {
+            Self::Election(message) => message.postmark(),
+            Self::Application(message) => message.postmark(),
+        }
+    }
+
     fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Self::Election(message) => message.visit_counters(from, members, visit),
@@ -204,7 +219,7 @@ type Words = VecDeque<Word>;
 
 impl<E, A, R, V> Protocol for Led<E, A>
 where
-    E: Election,
+    E: Protocol<Request = election::Request, Event = election::Event>,
     A: Protocol<Request = Asked<R>, Event = Told<V>>,
     R: Clone + Eq + Hash + Debug + Send + Sync + 'static,
     V: Clone + Eq + Hash + Debug + Send + Sync + 'static,
@@ -328,7 +343,7 @@ impl<E: Protocol, A: Protocol> Led<E, A> {
 
 impl<E, A, R, V> Led<E, A>
 where
-    E: Election,
+    E: Protocol<Request = election::Request, Event = election::Event>,
     A: Protocol<Request = Asked<R>, Event = Told<V>>,
     R: Clone + Eq + Hash + Debug + Send + Sync + 'static,
     V: Clone + Eq + Hash + Debug + Send + Sync + 'static,
@@ -401,10 +416,10 @@ where
 mod tests {
     use super::*;
     use alloc::format;
-    use alloc::string::{String, ToString};
+    use alloc::string::ToString;
     use alloc::vec;
 
-    use crate::election::{Bully, ChangRoberts};
+    use crate::election::{Bully, ChangRoberts, Election};
     use crate::testing::World;
     use crate::{Arena, Settings};
 

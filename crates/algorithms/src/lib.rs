@@ -20,6 +20,7 @@ mod about;
 pub mod application;
 pub mod demand;
 pub mod desk;
+mod dynamic;
 pub mod election;
 pub mod erased;
 pub mod family;

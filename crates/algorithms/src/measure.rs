@@ -95,8 +95,8 @@ pub struct Measured {
     pub formula: Formula,
     /// What the literature gives on average, in all.
     pub mean: Option<f64>,
-    /// Whether a formula for runs without faults can be compared with this one.
-    pub comparable: bool,
+    /// Whether that many were sent; nothing if the formula does not speak of such a run, with its faults.
+    pub agrees: Option<bool>,
     /// What the family has measured beyond messages.
     pub part: Box<dyn Part>,
 }
@@ -153,11 +153,12 @@ impl<F: Family> Meter<F> for PlainMeter<F> {
     fn measured(&self, _judge: &F::Judge, ran: &Ran<'_>) -> Measured {
         let (at, last) = self.last.clone().unzip();
         let part = PlainReport { events: self.events, last, at: at.map(|at| at as f64 / 1e3) };
+        let is_comparable = !self.disturbed && !ran.faulty && ran.duplicated == 0;
         Measured {
             unit: Unit::RUN,
             formula: self.formula,
             mean: None,
-            comparable: !self.disturbed && !ran.faulty && ran.duplicated == 0,
+            agrees: is_comparable.then(|| self.formula.admits(ran.messages)),
             part: Box::new(part),
         }
     }
@@ -184,6 +185,10 @@ impl Part for PlainReport {
         rows
     }
 
+    fn figures(&self) -> Vec<Figure> {
+        alloc::vec![Figure::new("last_at", "last event", "ms", self.at)]
+    }
+
     fn fields(&self) -> Vec<(&'static str, Value)> {
         alloc::vec![
             ("told", self.events.into()),
@@ -207,11 +212,37 @@ pub trait Part: Any + Debug + Send + Sync {
         None
     }
 
+    /// The numbers by which a run is compared with others: of other algorithms, of larger groups.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
+
     /// For programs.
     fn fields(&self) -> Vec<(&'static str, Value)>;
 
     /// The same, boxed again.
     fn boxed(&self) -> Box<dyn Part>;
+}
+
+/// A number by which runs are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Its name for programs.
+    pub key: &'static str,
+    /// Its name for people.
+    pub label: &'static str,
+    /// What it is counted in: `ms`, `hops`.
+    pub unit: &'static str,
+    /// The number; nothing if the run has none.
+    pub value: Option<f64>,
+}
+
+impl Figure {
+    /// A number of a run.
+    #[must_use]
+    pub const fn new(key: &'static str, label: &'static str, unit: &'static str, value: Option<f64>) -> Self {
+        Self { key, label, unit, value }
+    }
 }
 
 /// A line of a report.
@@ -265,7 +296,7 @@ pub enum Outcome {
     /// Nothing to worry about.
     Good(Vec<Piece>),
     /// Bad enough to stand out.
-    Bad(&'static str),
+    Bad(Vec<Piece>),
 }
 
 /// A value for programs.
@@ -339,6 +370,12 @@ impl From<bool> for Value {
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::Text(text.into())
+    }
+}
+
+impl From<String> for Piece {
+    fn from(text: String) -> Self {
+        Self::Text(text)
     }
 }
 

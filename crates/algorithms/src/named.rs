@@ -145,16 +145,18 @@ impl<P: Protocol> NamedConfig<P> {
     /// How many locks peers may bring about, unless told otherwise.
     pub const DEFAULT_LIMIT: usize = 4096;
 
-    /// Every lock runs with these settings of the algorithm.
-    #[must_use]
-    pub fn new(inner: P::Config) -> Self {
-        Self { inner: Arc::new(inner), limit: Self::DEFAULT_LIMIT }
-    }
-
     /// Peers may bring about locks until there are this many.
     #[must_use]
     pub fn with_limit(self, limit: usize) -> Self {
         Self { limit, ..self }
+    }
+}
+
+impl<P: Mutex> NamedConfig<P> {
+    /// Every lock runs with these settings of the algorithm, and rests while nobody wants it.
+    #[must_use]
+    pub fn new(inner: P::Config) -> Self {
+        Self { inner: Arc::new(P::on_demand(inner)), limit: Self::DEFAULT_LIMIT }
     }
 }
 
@@ -200,6 +202,15 @@ impl<M: Message> Message for NamedMessage<M> {
 
     fn is_overhead(&self) -> bool {
         self.message.is_overhead()
+    }
+
+    fn envelopes(&self) -> u32 {
+        1 + self.message.envelopes()
+    }
+
+    /// The lock that it is about.
+    fn postmark(&self) -> String {
+        format!("{}[{}]", self.message.postmark(), self.name)
     }
 }
 
@@ -392,7 +403,18 @@ impl<P: Mutex> Locks for Named<P> {
         Some((message.name.number()?, stamp))
     }
 
+    fn read(config: &Self::Config, bytes: &[u8]) -> Option<Self::Message> {
+        // What is said comes last: all that the name leaves.
+        let (NamedMessage::<()> { name, .. }, rest) = postcard::take_from_bytes(bytes).ok()?;
+        let message = <P as Mutex>::read(&config.inner, rest)?;
+        Some(NamedMessage { name, message })
+    }
+
     const MOVES_TOKEN: bool = <P as Mutex>::MOVES_TOKEN;
+
+    fn moves_token(config: &Self::Config) -> bool {
+        <P as Mutex>::moves_token(&config.inner)
+    }
 
     fn token(&self, lock: usize) -> Option<Epoch> {
         self.lock(&Name::numbered(lock)).and_then(Mutex::token)
@@ -469,7 +491,7 @@ mod tests {
         Named::boot(Boot {
             id: NodeId(1),
             members: &Members::numbered(3),
-            config: &NamedConfig::new(()).with_limit(limit),
+            config: &NamedConfig { inner: Arc::new(()), limit },
             timing: Timing::default(),
             life: Incarnation::FIRST,
             saved,

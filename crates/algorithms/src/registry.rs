@@ -27,7 +27,7 @@ macro_rules! family {
             type Output;
 
             /// Called with the algorithm.
-            fn visit<A: $interface>(self) -> Self::Output;
+            fn visit<A: $interface + crate::Algorithm>(self) -> Self::Output;
         }
 
         /// Every algorithm of the family.

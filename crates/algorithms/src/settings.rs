@@ -33,6 +33,8 @@ pub enum Values {
     Number(u64, u64),
     /// The id of a process, or the word that the default is.
     Process,
+    /// The id of a process, or one of these words.
+    ProcessOr(&'static [&'static str]),
     /// Numbers for processes, `1:5,3:2`, or the word that the default is.
     Numbers,
 }
@@ -161,7 +163,7 @@ impl Settings {
         self.get(key).parse().expect("a number was checked when the settings were made")
     }
 
-    /// The value of a process, or nothing if the default word stands there.
+    /// The value of a process, or nothing if a word stands there.
     #[must_use]
     pub fn process(&self, key: &str) -> Option<NodeId> {
         self.get(key).parse().ok().map(NodeId)
@@ -198,6 +200,10 @@ impl Setting {
             Values::Numbers => (
                 value == self.default || parse_numbers(value).is_some(),
                 format!("numbers for processes such as 1:5,3:2, or '{}'", self.default),
+            ),
+            Values::ProcessOr(words) => (
+                words.contains(&value) || value.parse::<u32>().is_ok(),
+                format!("the id of a process, or one of: {}", listed(words.iter().copied())),
             ),
             Values::Process => (
                 value == self.default || value.parse::<u32>().is_ok(),

@@ -133,13 +133,21 @@ impl<P: Protocol> Agenda<P> {
 #[derive(Clone, Debug)]
 pub struct Calls<R> {
     calls: Vec<(u64, usize, R)>,
+    /// How a process leaves, where it may.
+    leave: Option<R>,
 }
 
 impl<R> Calls<R> {
     /// When, which process, what.
     #[must_use]
     pub fn new(calls: Vec<(u64, usize, R)>) -> Self {
-        Self { calls }
+        Self { calls, leave: None }
+    }
+
+    /// The same, where a process leaves by asking for this.
+    #[must_use]
+    pub fn leaving_by(self, request: R) -> Self {
+        Self { leave: Some(request), ..self }
     }
 }
 
@@ -159,6 +167,12 @@ impl<P: Protocol> Workload<P> for Calls<P::Request> {
     fn crashed(&mut self, _process: Process) {}
 
     fn restarted(&mut self, _process: Process, _agenda: &mut Agenda<P>) {}
+
+    fn leave(&mut self, process: Process, agenda: &mut Agenda<P>) {
+        if let Some(request) = self.leave.clone() {
+            agenda.ask_after(0, process.index(), request, 0);
+        }
+    }
 
     /// The calls of a process that is down are lost: what is over is told by the queue alone.
     fn is_done(&self) -> bool {

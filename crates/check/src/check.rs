@@ -174,6 +174,7 @@ struct Checker<'a> {
 impl Use for Checker<'_> {
     type Output = Result<Report, CheckError>;
     const SEVERAL: bool = false;
+    const TYPED: bool = true;
 
     fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
         let Prepared { about, judge, overtaking, settings, .. } = &prepared;

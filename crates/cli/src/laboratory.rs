@@ -1,17 +1,23 @@
-//! The commands about the algorithms: `list`, `sim`, `check`, `replay`, and real processes.
+//! The commands about the algorithms: `list`, `example`, `sim`, `step`, `check`, `compare`, `replay`, `order`, and real
+//! processes.
 
 pub mod args;
 pub mod catalogue;
 mod check;
 mod cluster;
+mod compare;
 pub mod completion;
+mod example;
 mod explain;
 mod files;
 mod list;
+mod names;
 mod node;
+mod order;
 mod output;
 mod replay;
 mod sim;
+mod step;
 mod survival;
 
 use std::process::ExitCode;
@@ -72,9 +78,13 @@ pub fn run(command: &LaboratoryCommand, typed: &Typed, catalogue: &Catalogue) ->
     match command {
         LaboratoryCommand::List(args) => list::run(args, catalogue),
         LaboratoryCommand::Explain(args) => explain::run(args, catalogue),
+        LaboratoryCommand::Example(args) => example::run(args, catalogue),
         LaboratoryCommand::Sim(args) => sim::run(args, &Given::of(typed), catalogue),
+        LaboratoryCommand::Step(args) => step::run(args, catalogue),
         LaboratoryCommand::Check(args) => check::run(args, catalogue),
+        LaboratoryCommand::Compare(args) => compare::run(args, catalogue),
         LaboratoryCommand::Replay(args) => replay::run(args, catalogue),
+        LaboratoryCommand::Order(args) => order::run(args, catalogue),
         LaboratoryCommand::Cluster(args) => cluster::run(args, catalogue),
         LaboratoryCommand::Node(args) => node::run(args, catalogue),
         LaboratoryCommand::Cert(args) => node::certificates(args),

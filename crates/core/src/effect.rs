@@ -86,9 +86,8 @@ pub trait Effects<P: Protocol> {
     where
         Self: Sized,
     {
-        for to in to {
-            self.send(to, message.clone());
-        }
+        // Not a loop: those who are not left out are gone through in one piece, not asked for one by one.
+        to.into_iter().for_each(|to| self.send(to, message.clone()));
     }
 
     /// Arms a timer.

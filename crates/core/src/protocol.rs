@@ -1,5 +1,6 @@
 //! [`Protocol`], what goes into it, and how it is brought to life.
 
+use alloc::string::String;
 use core::fmt::{Debug, Display, Formatter};
 use core::hash::Hash;
 use core::time::Duration;
@@ -76,6 +77,17 @@ pub trait Message: Clone + Ord + Hash + Debug + Serialize + Send + Sync + 'stati
     /// Whether it is counted apart from the algorithm's own: probes, acknowledgements, keep-alives.
     fn is_overhead(&self) -> bool {
         false
+    }
+
+    /// How many layers only carry what it says, as an envelope does: texts and drawings leave them out. A layer is a
+    /// variant of an enum, a field called `message`, or both.
+    fn envelopes(&self) -> u32 {
+        0
+    }
+
+    /// What these layers add, such as an epoch; texts put it behind the message.
+    fn postmark(&self) -> String {
+        String::new()
     }
 
     /// Visits every number of the message that only grows; see [`Protocol::visit_counters`].

@@ -293,14 +293,13 @@ fn renumber(line: &mut Line, numbers: &BTreeMap<String, usize>) {
     }
 }
 
-/// A message about a lock begins with its name.
+/// The text of a message about a lock ends with its name.
 fn rename_in_message(carried: &mut Carried, numbers: &BTreeMap<String, usize>) {
     let Some(name) = carried.fields.get_mut("name") else { return };
     let Some((given, number)) = name.as_str().and_then(|given| numbers.get_key_value(given)) else { return };
     let numbered = format!("lock-{number}");
-    let (front, back) = (format!("{}{{{given}", carried.message), format!("{}{{{numbered}", carried.message));
-    if let Some(rest) = carried.text.strip_prefix(&front) {
-        carried.text = back + rest;
+    if let Some(said) = carried.text.strip_suffix(&format!("[{given}]")) {
+        carried.text = format!("{said}[{numbered}]");
     }
     *name = numbered.into();
 }
@@ -377,12 +376,12 @@ mod tests {
             to: NodeId(2),
             message: "Request".into(),
             fields: serde_json::json!({ "name": "a", "message": { "time": 1 } }),
-            text: "Request{a,Request{1}}".into(),
+            text: "Request{1}@1p5[a]".into(),
             overhead: false,
             nth: 1,
         };
         rename_in_message(&mut carried, &numbers);
-        assert_eq!(carried.text, "Request{lock-1,Request{1}}");
+        assert_eq!(carried.text, "Request{1}@1p5[lock-1]");
         assert_eq!(carried.fields["name"], "lock-1");
     }
 }

@@ -12,6 +12,7 @@
 pub mod channels;
 pub mod clocks;
 pub mod digest;
+pub mod examples;
 pub mod faults;
 pub mod metrics;
 mod plan;
@@ -24,6 +25,7 @@ mod script;
 pub mod scripted;
 mod shrink;
 pub mod span;
+pub mod step;
 pub mod timed;
 pub mod world;
 

@@ -143,7 +143,7 @@ const MOST_LISTED: usize = 1_000;
 impl Facts<'_> {
     pub fn report(self, measured: Measured) -> Report {
         let traffic = self.traffic;
-        let formula = formula(&measured, traffic.messages(), self.rest);
+        let formula = formula(&measured, self.rest);
         let (promised, other): (Vec<_>, Vec<_>) = self.judgements.into_iter().partition(|j| j.promised);
         let load = traffic.load();
         Report {
@@ -173,17 +173,16 @@ impl Facts<'_> {
     }
 }
 
-fn formula(measured: &Measured, messages: u64, rest: Rest) -> FormulaReport {
+fn formula(measured: &Measured, rest: Rest) -> FormulaReport {
     let units = measured.unit.count;
     let share = |total: u64| if units == 0 { 0.0 } else { round(total as f64 / units as f64) };
-    let comparable = measured.comparable && rest == Rest::Done;
     FormulaReport {
         text: measured.formula.text,
         exact: measured.formula.exact().filter(|_| units > 0).map(share),
         low: share(measured.formula.low),
         high: measured.formula.high.map(share),
         mean: measured.mean.filter(|_| units > 0).map(|total| round(total / units as f64)),
-        agrees: comparable.then(|| measured.formula.admits(messages)),
+        agrees: measured.agrees.filter(|_| rest == Rest::Done),
     }
 }
 

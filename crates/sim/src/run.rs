@@ -44,12 +44,21 @@ pub fn simulate_setup(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcom
             R::prepare(self.0, self.1)?
         }
     }
+    struct IsRare<'a, 'b>(&'a Wanted<'b>);
+    impl Visitor for IsRare<'_, '_> {
+        type Output = bool;
+
+        fn visit<R: Registered>(self) -> bool {
+            R::is_rare(self.0)
+        }
+    }
     let unknown = || PlayError::UnknownAlgorithm(setup.algorithm.clone());
     let about = registry::find(&setup.algorithm).ok_or_else(unknown)?;
     let plan = &completed(about, setup.mutant.as_deref(), plan);
     let simulator = Simulator { setup, plan, record };
     let outcome = planned(about, setup, plan, |wanted| {
-        if plan.locks > 1 {
+        let is_rare = registry::visit(about.name, IsRare(wanted)).unwrap_or(false);
+        if plan.locks > 1 || is_rare {
             conclave_erased::prepare(about.name, wanted).map(|prepared| simulator.go_erased(prepared?))
         } else {
             registry::visit(about.name, ByName(wanted, simulator))
@@ -66,7 +75,7 @@ pub fn simulate<R: Registered>(setup: &Setup, plan: &Plan, record: bool) -> Resu
     let plan = &completed(R::ABOUT, setup.mutant.as_deref(), plan);
     let simulator = Simulator { setup, plan, record };
     planned(R::ABOUT, setup, plan, |wanted| {
-        if plan.locks > 1 {
+        if plan.locks > 1 || R::is_rare(wanted) {
             simulator.go_erased(R::prepare(wanted, Erase)?)
         } else {
             R::prepare(wanted, simulator)?
@@ -105,6 +114,7 @@ fn planned<T>(about: &About, setup: &Setup, plan: &Plan, then: impl FnOnce(&mut 
     let fifo = plan.channels.unwrap_or(about.channels) == Channels::Fifo;
     then(&mut Wanted {
         newcomers: &newcomers,
+        leaves: !plan.faults.leaves.is_empty(),
         mutant: setup.mutant.as_deref(),
         channels: plan.channels,
         locks: plan.locks,
@@ -155,7 +165,7 @@ impl<'a, F: Family> From<&'a Prepared<F>> for Outline<'a> {
             fifo: prepared.fifo,
             restless: prepared.restless,
             changes_group: prepared.changes_group,
-            is_token_based: F::is_token_based(),
+            is_token_based: F::is_token_based(&prepared.config),
         }
     }
 }
@@ -221,6 +231,7 @@ struct Simulator<'a> {
 impl Use for Simulator<'_> {
     type Output = Result<Outcome, SettingError>;
     const SEVERAL: bool = false;
+    const TYPED: bool = true;
 
     fn with<F: Family>(self, prepared: Prepared<F>) -> Self::Output {
         let header = self.header(&Outline::from(&prepared))?;
@@ -234,7 +245,7 @@ impl Use for Simulator<'_> {
 }
 
 impl Simulator<'_> {
-    /// Several locks: slower than one that is compiled for its algorithm, and compiled once.
+    /// Several locks, or what is rare: slower than what is compiled for its algorithm, and compiled once.
     fn go_erased(self, prepared: erased::Prepared) -> Result<Outcome, SettingError> {
         let header = self.header(&Outline::from(&prepared))?;
         let erased::Prepared { members, newcomers, restless, config, fifo, judge, users, meter, .. } =

@@ -85,7 +85,27 @@ pub fn play_algorithm<R: Registered>(script: &Script) -> Result<Played, PlayErro
 /// A stage, and perhaps a scribe who keeps what happens there, in both forms. Shortening needs none, on the same stage.
 pub(crate) type RecordedRun = ScriptedRun<Option<(Recorder<Erased>, Narrator)>>;
 
-fn play_blocks(script: &Script, prepared: &Prepared, header: Header) -> Result<Played, PlayError> {
+/// Carries out one command; gives the lines that a script records of it. The first broken promise is told once.
+pub(crate) fn perform(
+    stage: &mut RecordedRun,
+    command: &Command,
+    told: &mut bool,
+) -> Result<Vec<String>, String> {
+    stage.apply(command)?;
+    let mut lines: Vec<String> =
+        stage.observer().iter_mut().flat_map(|(_, narrator)| narrator.lines.drain(..)).collect();
+    if let Command::Show(process) = command {
+        let index = stage.world().members().position(*process).expect("the stage knows the processes");
+        lines.push(format!("{:?}", stage.world().state(index)));
+    }
+    if let Some(violation) = stage.judge().violation().filter(|_| !*told) {
+        lines.push(format!("! {}: {}", violation.property, violation.detail));
+        *told = true;
+    }
+    Ok(lines)
+}
+
+pub(crate) fn play_blocks(script: &Script, prepared: &Prepared, header: Header) -> Result<Played, PlayError> {
     let mut stage = RecordedRun::new(prepared, Some((Recorder::new(), Narrator::new())));
     let mut script = script.clone();
     let mut difference = None;
@@ -93,17 +113,8 @@ fn play_blocks(script: &Script, prepared: &Prepared, header: Header) -> Result<P
     for block in &mut script.blocks {
         let mut lines = Vec::new();
         for (command, line) in &block.commands {
-            stage.apply(command).map_err(|why| PlayError::Impossible { line: *line, why })?;
-            lines.extend(stage.observer().iter_mut().flat_map(|(_, narrator)| narrator.lines.drain(..)));
-            if let Command::Show(process) = command {
-                let index =
-                    stage.world().members().position(*process).expect("the stage knows the processes");
-                lines.push(format!("{:?}", stage.world().state(index)));
-            }
-            if let Some(violation) = stage.judge().violation().filter(|_| !told) {
-                lines.push(format!("! {}: {}", violation.property, violation.detail));
-                told = true;
-            }
+            let told_now = perform(&mut stage, command, &mut told);
+            lines.extend(told_now.map_err(|why| PlayError::Impossible { line: *line, why })?);
         }
         let line = block.commands.first().map_or(0, |(_, line)| *line);
         difference = difference.or_else(|| first_difference(line, &block.recorded, &lines));
@@ -135,14 +146,14 @@ pub(crate) struct Narrator {
 }
 
 impl Narrator {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { lines: Vec::new(), phases: Vec::new(), parts: Vec::new(), interrupted: None }
     }
 }
 
 impl Observer<Erased> for Narrator {
     fn send(&mut self, _at: &Moment, transit: &Transit, message: &ErasedMessage) {
-        let text = message_text(message.kind(), message);
+        let text = message_text(message);
         self.parts.push(format!("{} => {} {text}", transit.from.id, transit.to.id));
     }
 

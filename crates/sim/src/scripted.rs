@@ -14,7 +14,7 @@ use conclave_core::{
     After, Counter, Disturbance, Floors, Incarnation, Input, Members, Message, Moment, NodeId, Observer,
     Process, Protocol, Reading, Timing, Transit,
 };
-use conclave_trace::{Carry, Command, Which};
+use conclave_trace::{Carried, Carry, Command, Which};
 
 use crate::clocks::Clocks;
 use crate::world::{Fate, Host, Presence, World};
@@ -83,6 +83,17 @@ struct ScriptedHost {
     copying: Option<u64>,
     /// Who has just left.
     left: Vec<usize>,
+}
+
+/// A message in flight, for whoever decides what becomes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InFlight {
+    /// The message.
+    pub message: Carried,
+    /// The plainest way to name it in a command.
+    pub which: Which,
+    /// Whether it can be delivered now; on a FIFO channel only the oldest can.
+    pub deliverable: bool,
 }
 
 /// A crash inside the next step of a process.
@@ -166,6 +177,36 @@ impl<R: Observer<Erased>> ScriptedRun<R> {
     #[must_use]
     pub fn world(&self) -> &World<Erased> {
         &self.world
+    }
+
+    /// The messages in flight, oldest first.
+    #[must_use]
+    pub fn in_flight(&self) -> Vec<InFlight> {
+        let mut found = Vec::new();
+        for channel in self.host.channels.values() {
+            for (place, letter) in channel.waiting.iter().enumerate() {
+                let (transit, message) = (self.world.transit(letter.slot), self.world.message(letter.slot));
+                let (from, to) = (transit.from.id, transit.to.id);
+                found.push((
+                    letter.serial,
+                    InFlight {
+                        message: Carried::of(message, from, to, letter.nth),
+                        which: self.plainest(from, to, letter.nth),
+                        deliverable: !self.host.fifo || place == 0,
+                    },
+                ));
+            }
+        }
+        found.sort_by_key(|(serial, letter)| (*serial, letter.message.nth));
+        found.into_iter().map(|(_, letter)| letter).collect()
+    }
+
+    /// The timers that are armed, process by process.
+    #[must_use]
+    pub fn armed(&self) -> Vec<(NodeId, String)> {
+        let timers = self.host.timers.iter().enumerate();
+        let named = timers.flat_map(|(place, armed)| armed.iter().map(move |timer| (place, timer)));
+        named.map(|(place, timer)| (self.world.process(place).id, timer_word(timer))).collect()
     }
 
     /// Whether nothing can happen any more unless an application asks for something.

@@ -195,7 +195,9 @@ struct TimedHost<P: Protocol, W> {
     rng: Rng,
     /// What draws how long processes take; a stream of its own, so that runs without it stay as they are.
     processing: Rng,
-    /// Whether the present step handles a message.
+    /// Whether it takes a process time to handle a message.
+    takes_time: bool,
+    /// Whether the present step handles a message, and that takes time.
     is_answering: bool,
     clocks: Clocks,
     faults: Faults,
@@ -215,7 +217,7 @@ struct TimedHost<P: Protocol, W> {
     workload: W,
     agenda: Agenda<P>,
     last_progress: u64,
-    /// When the last fault happened, or was reported.
+    /// When the last fault happened, or was reported; nothing if an application has asked for something since.
     last_news: Option<u64>,
 }
 
@@ -260,6 +262,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             planned: 0,
             reports: 0,
             last: LastArrivals::new(if network.fifo { n } else { 0 }),
+            takes_time: network.processing != Span::Constant(0),
             network,
             rng: Rng::new(seed, stream::NETWORK),
             processing: Rng::new(seed, stream::PROCESSING),
@@ -388,7 +391,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
                 return self.host.queue.put_back(due.postponed(resume));
             }
         }
-        self.host.is_answering = true;
+        self.host.is_answering = self.host.takes_time;
         self.world.deliver(slot, &mut self.host, watch);
         self.host.is_answering = false;
         self.spring(watch);
@@ -475,6 +478,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             return;
         }
         host.last_progress = host.now;
+        host.last_news = None;
         self.world.input(process, Input::Request(request.clone()), host, watch);
         self.spring(watch);
         if self.world.is_up(process) {
@@ -668,7 +672,9 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         self.host.last_progress = self.host.now;
         let suspected: Vec<_> = self.host.suspected.keys().copied().collect();
         for (at, peer) in suspected {
-            self.host.last_news = Some(self.host.now);
+            if self.world.is_up(peer) {
+                self.host.last_news = Some(self.host.now);
+            }
             self.trust(at, peer, self.world.life(peer), watch);
         }
         self.host.carry_out(&mut self.world);
@@ -790,8 +796,8 @@ impl<P: Protocol, W> TimedHost<P, W> {
         self.suspected.retain(|(at, _), _| *at != process);
     }
 
-    /// Whether the processes have had the time to deal with the last failure: where something always moves, nothing else
-    /// tells.
+    /// Whether the processes have dealt with the last failure, where something always moves: somebody has left the lock
+    /// since, or they have had the time to.
     fn has_settled_since_last_fault(&self, limits: Limits) -> bool {
         self.last_news.is_none_or(|news| self.now - news > limits.patience / 8)
     }
@@ -886,7 +892,7 @@ impl<P: Protocol, W: Workload<P>> Host<P> for TimedHost<P, W> {
     #[inline(always)]
     fn carry(&mut self, transit: &Transit) {
         let mut arrival = self.travel(transit.from, transit.to);
-        if self.is_answering && self.network.processing != Span::Constant(0) {
+        if self.is_answering {
             arrival += self.network.processing.draw(&mut self.processing);
         }
         if self.network.fifo {

@@ -13,7 +13,7 @@ use conclave_core::{Band, NodeId};
 
 use crate::text::{columns, cut, milliseconds, one_line};
 use crate::words::{band, event_text, inside_step, is_farewell, named, of_life, of_lock, phase_after};
-use crate::{Record, Trace, What};
+use crate::{Record, Stamps, Trace, What};
 
 /// How a diagram shall look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,15 @@ pub struct DiagramOptions {
     pub width: usize,
     /// How many lines to write at most; if there are more, the middle is left out. 0 for no end.
     pub max_lines: usize,
+    /// Which logical time to write behind messages.
+    pub stamps: Stamps,
+    /// Whether a last line says what the signs mean.
+    pub legend: bool,
 }
 
 impl Default for DiagramOptions {
     fn default() -> Self {
-        Self { ascii: false, colour: false, width: 100, max_lines: 0 }
+        Self { ascii: false, colour: false, width: 100, max_lines: 0, stamps: Stamps::None, legend: false }
     }
 }
 
@@ -50,7 +54,10 @@ pub fn diagram(trace: &Trace, options: &DiagramOptions) -> String {
         }
         lines.extend(pen.moment(&moment, &state));
     }
-    let lines = pen.shorten(lines);
+    let mut lines = pen.shorten(lines);
+    if options.legend {
+        lines.push(pen.legend(trace));
+    }
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
@@ -111,6 +118,8 @@ fn belongs(record: &Record, moment: &[&Record]) -> bool {
 struct Pen<'a> {
     options: &'a DiagramOptions,
     lanes: Vec<NodeId>,
+    /// How many processes there are.
+    count: usize,
     /// Whether some processes have no column.
     is_partial: bool,
     lane_width: usize,
@@ -133,7 +142,8 @@ impl<'a> Pen<'a> {
             width => width.saturating_sub(MARGIN.len() + time_width + LEAST_TEXT).max(width / 2) / lane_width,
         };
         let lanes = if nodes.len() <= room { nodes.clone() } else { busiest(trace, room.max(1)) };
-        Self { options, is_partial: lanes.len() < nodes.len(), lanes, lane_width, time_width }
+        let (count, is_partial) = (nodes.len(), lanes.len() < nodes.len());
+        Self { options, lanes, count, is_partial, lane_width, time_width }
     }
 
     fn head(&self) -> String {
@@ -209,7 +219,55 @@ impl<'a> Pen<'a> {
             What::Reject { peer, why } => format!("{who} rejects {peer}: {why}"),
             What::Violation { property, detail } => format!("{property} BROKEN: {detail}"),
         };
-        one_line(&text)
+        one_line(&text) + &self.stamp(record)
+    }
+
+    /// The logical time of a message that is sent or arrives.
+    fn stamp(&self, record: &Record) -> String {
+        match (&record.what, self.options.stamps) {
+            (What::Send(_) | What::Deliver(_), Stamps::Lamport) => format!(" ({})", record.lamport),
+            (What::Send(_) | What::Deliver(_), Stamps::Vector) => {
+                let vector = record.vector.clone().unwrap_or_default();
+                let entries: Vec<_> = (0..self.count).map(|place| vector.get(place).to_string()).collect();
+                format!(" [{}]", entries.join(","))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// What the signs mean, those that occur.
+    fn legend(&self, trace: &Trace) -> String {
+        let mut phases: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for phase in trace.records.iter().filter_map(phase_after) {
+            let sign = match band(phase) {
+                Band::Quiet => self.sign("·", "."),
+                Band::Waiting => self.sign("○", "o"),
+                Band::Holding => self.sign("●", "#"),
+            };
+            let names = phases.entry(sign).or_default();
+            if !names.contains(&phase) {
+                names.push(phase);
+            }
+        }
+        let happens = |is: fn(&What) -> bool| trace.records.iter().any(|record| is(&record.what));
+        let mut parts: Vec<String> =
+            phases.into_iter().map(|(sign, names)| format!("{sign} {}", names.join(", "))).collect();
+        let signs = [
+            (happens(|what| matches!(what, What::Crash { .. })), self.sign("✗", "x"), "down"),
+            (happens(|what| matches!(what, What::Pause)), self.sign("‖", "="), "paused"),
+            (happens(|what| matches!(what, What::Send(_))), self.sign("→", "->"), "sends"),
+            (happens(|what| matches!(what, What::Deliver(_))), self.sign("←", "<-"), "receives"),
+        ];
+        parts.extend(signs.into_iter().filter(|sign| sign.0).map(|(_, sign, word)| format!("{sign} {word}")));
+        let line = wrap(&parts, self.room_below(), self.sign("…", "...")).join(&format!("\n{MARGIN}"));
+        self.paint(&format!("{MARGIN}{line}"), "90")
+    }
+
+    fn room_below(&self) -> usize {
+        match self.options.width {
+            0 => usize::MAX,
+            width => width.saturating_sub(MARGIN.len()).max(1),
+        }
     }
 
     /// Leaves out the middle if there are too many lines.

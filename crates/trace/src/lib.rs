@@ -10,21 +10,28 @@ mod diagram;
 mod invariant;
 mod jsonl;
 mod mermaid;
+mod order;
 mod record;
 mod script;
 mod shiviz;
 mod stamps;
 mod svg;
 mod text;
+mod view;
 mod words;
 
 pub use diagram::{DiagramOptions, diagram};
 pub use invariant::broken_invariant;
 pub use jsonl::TraceError;
 pub use mermaid::mermaid;
+pub use order::{Inconsistency, Order, Waiter, Waits};
 pub use record::{Carried, Header, Record, Trace, What};
 pub use script::{Block, Carry, Command, Mistake, Script, ScriptError, Setup, Which, commands_of, newcomers};
 pub use shiviz::shiviz;
-pub use svg::{Area, Axis, Label, Layout, Role, Stamps, SvgOptions, Theme, layout, svg};
+pub use stamps::Counted;
+pub use svg::{
+    Area, Axis, Bounds, Label, Layout, Plot, Role, Series, Spread, Stamps, SvgOptions, Theme, layout, svg,
+};
 pub use text::{compact, fields_of, message_text, milliseconds};
+pub use view::View;
 pub use words::{describe, inside_step};

@@ -213,7 +213,7 @@ impl Carried {
             from,
             to,
             message: message.kind().to_string(),
-            text: message_text(message.kind(), message),
+            text: message_text(message),
             fields: fields_of(serde_json::to_value(message).unwrap_or_default()),
             overhead: message.is_overhead(),
             nth,

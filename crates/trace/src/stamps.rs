@@ -4,7 +4,26 @@ use std::collections::BTreeMap;
 
 use conclave_core::{LamportClock, NodeId};
 
-use crate::Trace;
+use crate::{Record, Trace, What};
+
+/// Which records count as events for a logical clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// Everything that a process lives through.
+    #[default]
+    Everything,
+    /// What textbooks draw: messages that are sent, and messages that arrive. The rest shows what the clock shows.
+    Messages,
+}
+
+impl Counted {
+    pub(crate) fn counts(self, record: &Record) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Messages => matches!(record.what, What::Send(_) | What::Deliver(_)),
+        }
+    }
+}
 
 impl Trace {
     /// Stamps every record again: with Lamport stamps always, with vector stamps on demand.
@@ -13,6 +32,11 @@ impl Trace {
     /// and its cause. Other records (a loss, a cut, a finding) are no events: they get the stamp of their cause, so
     /// that the receiver of a lost message does not seem to know of it.
     pub fn stamp(&mut self, vectors: bool) {
+        self.stamp_counting(Counted::Everything, vectors);
+    }
+
+    /// The same, with clocks that go on with some events only.
+    pub fn stamp_counting(&mut self, counted: Counted, vectors: bool) {
         let place: BTreeMap<NodeId, usize> = self.header.nodes.iter().copied().zip(0..).collect();
         let mut lamport = vec![LamportClock::default(); place.len()];
         // The place in `records` of the last event of each process: its vector is the process's clock.
@@ -25,11 +49,17 @@ impl Trace {
             record.vector = vectors.then(|| cause.and_then(|cause| cause.vector.clone()).unwrap_or_default());
             let process = record.process.filter(|_| record.what.is_lived());
             let Some(&place) = process.and_then(|process| place.get(&process)) else { continue };
-            record.lamport = lamport[place].receive(record.lamport);
+            let counts = counted.counts(record);
+            record.lamport = match counts {
+                true => lamport[place].receive(record.lamport),
+                false => lamport[place].time(),
+            };
             let before = last[place].replace(at).and_then(|last| earlier[last].vector.as_ref());
             if let Some(vector) = &mut record.vector {
                 before.into_iter().for_each(|before| vector.merge(before));
-                vector.tick(place);
+                if counts {
+                    vector.tick(place);
+                }
             }
         }
     }

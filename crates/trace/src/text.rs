@@ -2,6 +2,7 @@
 
 use core::fmt::{Formatter, Write};
 
+use conclave_core::Message;
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -15,12 +16,20 @@ pub fn compact(kind: &str, fields: &Value) -> String {
     Tree::from(fields).under(kind)
 }
 
-/// The short text of a message, its fields in the order of their declaration: `Reply{1,1,0}`.
+/// The short text of a message, its fields in the order of their declaration: `Reply{1,1,0}`. What only carries it is left
+/// out but for its mark: `Request{3.1}@1p5` is said in the epoch `1p5`.
 #[must_use]
-pub fn message_text(kind: &str, message: &impl Serialize) -> String {
+pub fn message_text(message: &impl Message) -> String {
+    let mut text = text_of(message.kind(), message.envelopes(), message);
+    write_word(&message.postmark(), &mut text);
+    text
+}
+
+fn text_of(kind: &str, envelopes: u32, message: &impl Serialize) -> String {
     // Through JSON text and not through a JSON value, because only the text keeps the order of the fields.
     let tree = serde_json::to_string(message).ok().and_then(|json| serde_json::from_str(&json).ok());
-    tree.unwrap_or(Tree::Nothing).untagged().under(kind)
+    let letter = (0..envelopes).fold(tree.unwrap_or(Tree::Nothing), |tree, _| tree.opened());
+    letter.untagged().under(kind)
 }
 
 /// The fields of a message in serde's form for an enum: `{"Request":{"time":1}}` gives `{"time":1}`, and a variant
@@ -69,6 +78,31 @@ impl Tree {
         }
     }
 
+    /// What is left when an envelope is taken away: the name of a variant, and all fields but the message.
+    fn opened(self) -> Self {
+        match self {
+            Self::Fields(fields) if fields.len() == 1 && is_variant(&fields[0].0) => {
+                let inner = fields.into_iter().next().map_or(Self::Nothing, |(_, inner)| inner);
+                match inner {
+                    Self::Fields(_) => inner.letter(),
+                    _ => inner,
+                }
+            }
+            other => other.letter(),
+        }
+    }
+
+    /// The field called `message`, if there is one.
+    fn letter(self) -> Self {
+        match self {
+            Self::Fields(mut fields) => match fields.iter().position(|(name, _)| name == "message") {
+                Some(place) => fields.swap_remove(place).1,
+                None => Self::Fields(fields),
+            },
+            other => other,
+        }
+    }
+
     /// These fields behind a name.
     fn under(&self, name: &str) -> String {
         let mut out = name.to_owned();
@@ -92,8 +126,7 @@ impl Tree {
     fn write(&self, out: &mut String) {
         match self {
             Self::Nothing => out.push('-'),
-            // A line break would break every format that this text goes into.
-            Self::Word(word) => out.extend(word.chars().map(|c| if c.is_control() { ' ' } else { c })),
+            Self::Word(word) => write_word(word, out),
             Self::List(items) => write_between('[', items.iter(), ']', out),
             Self::Fields(fields) if fields.len() == 1 && is_variant(&fields[0].0) => {
                 out.push_str(&fields[0].0);
@@ -121,6 +154,11 @@ impl Tree {
             Some((before, process)) => number(before) && number(process),
         }
     }
+}
+
+/// A line break would break every format that this text goes into.
+fn write_word(word: &str, out: &mut String) {
+    out.extend(word.chars().map(|c| if c.is_control() { ' ' } else { c }));
 }
 
 fn write_between<'a>(open: char, items: impl Iterator<Item = &'a Tree>, close: char, out: &mut String) {
@@ -304,7 +342,26 @@ mod tests {
             (Message::Granted { fence: Fence { epoch: "p5", counter: 3, process: 1 } }, "Kind{{p5,3,1}}"),
         ];
         for (message, expected) in cases {
-            assert_eq!(message_text("Kind", &message), expected);
+            assert_eq!(text_of("Kind", 0, &message), expected);
+        }
+    }
+
+    #[test]
+    fn envelopes_are_left_out() {
+        let request = json!({ "Request": { "time": 1 } });
+        let cases = [
+            (1, json!({ "Election": "Kind" }), "Kind"),
+            (1, json!({ "Election": { "Election": { "uid": 3 } } }), "Kind{3}"),
+            (1, json!({ "name": "a", "message": request }), "Kind{1}"),
+            (2, json!({ "Application": { "Part": { "epoch": "0", "message": request } } }), "Kind{1}"),
+            (
+                2,
+                json!({ "name": "a", "message": { "Application": { "Gather": { "ballot": "1p5" } } } }),
+                "Kind{1p5}",
+            ),
+        ];
+        for (envelopes, message, expected) in cases {
+            assert_eq!(text_of("Kind", envelopes, &message), expected);
         }
     }
 

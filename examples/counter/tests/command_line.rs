@@ -50,7 +50,8 @@ fn it_is_listed_simulated_and_drawn() {
 fn a_search_finds_the_mutant_and_writes_the_script() {
     let home = tempfile::tempdir().unwrap();
     ends(home.path(), "check counter -n 2 --entries 2", &[], 0);
-    let page = ends(home.path(), "check counter --mutant adds-up --entries 2 --script", &["bug.script"], 1);
+    let page =
+        ends(home.path(), "check counter --mutant adds-up --entries 2 --save-script", &["bug.script"], 1);
     assert!(page.contains("C1 is broken") && page.contains("the simulator sees it, too"), "{page}");
     let played = ends(home.path(), "replay bug.script", &[], 1);
     assert!(played.contains("C1 is broken") && played.contains("it came out as recorded"), "{played}");

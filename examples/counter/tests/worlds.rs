@@ -30,7 +30,7 @@ fn simulated() {
         assert!(report.all_held() && report.ending == "done", "seed {seed}: {report:?}");
         assert_eq!(report.formula.agrees, Some(true));
         assert_eq!(report.part::<PlainReport>().unwrap().last.as_deref(), Some("total 44"));
-        let options = DiagramOptions { ascii: true, colour: false, width: 100, max_lines: 0 };
+        let options = DiagramOptions { ascii: true, ..DiagramOptions::default() };
         assert!(diagram(&outcome.trace.unwrap(), &options).contains("add 40"));
     }
     let wrong = Plan { asks: vec![ask(0, Who::All, "raise 1")], ..Plan::new(Members::numbered(2)) };

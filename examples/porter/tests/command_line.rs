@@ -70,10 +70,20 @@ fn a_failing_run_is_shrunk_to_a_script() {
 fn a_search_finds_the_mutant_and_writes_the_script() {
     let home = tempfile::tempdir().unwrap();
     ends(home.path(), "check porter -n 3", 0);
-    let page = ends(home.path(), "check porter --mutant forgets --script bug.script", 1);
+    let page = ends(home.path(), "check porter --mutant forgets --save-script bug.script", 1);
     assert!(page.contains("ME1 is broken") && page.contains("the simulator sees it, too"), "{page}");
     let played = ends(home.path(), "replay bug.script", 1);
     assert!(played.contains("ME1 is broken") && played.contains("it came out as recorded"), "{played}");
+}
+
+#[test]
+fn it_is_compared_and_driven_by_hand() {
+    let home = tempfile::tempdir().unwrap();
+    let page = ends(home.path(), "compare porter central -n 2..4", 0);
+    assert!(page.contains("porter") && page.contains("messages per entry"), "{page}");
+    assert!(page.contains("what they promise"), "{page}");
+    let page = ends(home.path(), "step porter -n 2", 0);
+    assert!(page.contains("p1 idle · p2 idle") && page.contains("request P"), "{page}");
 }
 
 /// Ends the cluster, whatever becomes of the test.

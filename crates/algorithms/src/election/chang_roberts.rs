@@ -16,11 +16,18 @@
 //! largest, n for its name, n for the news. That is 2n at best and 3n − 1 at worst. If all start at once, each name
 //! travels to the first larger one: between 2n − 1 and n(n + 1)/2 for the names, about n ln n on average.
 //!
+//! **Without participant states** (`participants=off`), the form in which the algorithm is often introduced: a smaller name is
+//! replaced by one's own every time, and swallowed never. Every start then goes all the way by itself, 2n + d messages,
+//! however many others are under way: the names of all but the first call are what participant states save.
+//!
 //! **Assumes** nothing about time. Any order of messages is safe; the counts need channels that keep it.
 //!
 //! **Crashes** were not the authors' concern. Here a process that learns of one while it takes part, or that has lost
 //! its leader, starts again in the next round; see [`ring`](super::ring) for rounds, laps and new successors. A name
 //! whose owner is dead ends before the owner's place, and who finds it there starts again, too.
+//!
+//! With `handoff=acked` the dead are found without a detector, and only who stood before one of them starts again; see
+//! [`handoff`](super::handoff).
 //!
 //! **Retirement**: a process that no longer wants to lead passes everything on. If it led or took part, it sends
 //! `Retire`, which acts like the name below all others: the first that may lead replaces it by its own.
@@ -33,9 +40,13 @@ use alloc::vec::Vec;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
-use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
+use crate::{
+    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    Values,
+};
 
 /// A process of Chang and Roberts' algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +55,7 @@ pub struct ChangRoberts {
     config: ChangRobertsConfig,
     round: Round,
     state: State,
+    handoff: Handoff<Msg>,
     /// This is not the first life of the process.
     is_back: bool,
 }
@@ -68,6 +80,9 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChangRobertsConfig {
     weights: Weights,
+    /// Whether who takes part swallows smaller names, since its own is under way already.
+    swallows: bool,
+    is_acked: bool,
     mutation: Option<Mutation>,
 }
 
@@ -95,29 +110,46 @@ pub enum ChangRobertsMessage {
         /// As in an election.
         round: Option<u64>,
     },
+    /// I have what you sent. With `handoff=acked` only.
+    Ack(Receipt),
+    /// I am back. With `handoff=acked` only.
+    CheckIn,
 }
 
 use ChangRobertsMessage as Msg;
 
 impl Message for ChangRobertsMessage {
     fn kind(&self) -> &'static str {
-        kinds!(self, Election, Elected, Retire)
+        kinds!(self, Election, Elected, Retire, Ack, CheckIn)
+    }
+
+    fn is_overhead(&self) -> bool {
+        matches!(self, Msg::Ack(_) | Msg::CheckIn)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Election { round, .. } | Msg::Retire { round, .. } => visit_round(round, visit),
             Msg::Elected { round, .. } => visit(Counter::exact(ROUND, round)),
+            Msg::Ack(receipt) => visit_round(&mut receipt.round, visit),
+            Msg::CheckIn => {}
         }
     }
 }
 
-impl ChangRobertsMessage {
-    /// Whose lap it is.
-    fn owner(&self) -> NodeId {
-        match self {
-            Msg::Election { uid, .. } | Msg::Elected { uid, .. } | Msg::Retire { uid, .. } => *uid,
+impl Handed for ChangRobertsMessage {
+    fn receipt(&self) -> Option<Receipt> {
+        match *self {
+            Msg::Election { uid: owner, round } | Msg::Retire { uid: owner, round } => {
+                Some(Receipt { owner, round })
+            }
+            Msg::Elected { uid: owner, round } => Some(Receipt { owner, round: Some(round) }),
+            Msg::Ack(_) | Msg::CheckIn => None,
         }
+    }
+
+    fn ack(receipt: Receipt) -> Self {
+        Msg::Ack(receipt)
     }
 }
 
@@ -126,7 +158,7 @@ impl Protocol for ChangRoberts {
     type Message = ChangRobertsMessage;
     type Request = Request;
     type Event = Event;
-    type Timer = ();
+    type Timer = RingTimer;
     type Durable = ();
 
     fn boot(boot: Boot<'_, Self>) -> Self {
@@ -136,6 +168,7 @@ impl Protocol for ChangRoberts {
             config: boot.config.clone(),
             round,
             state: State::Idle,
+            handoff: Handoff::new(&boot, boot.config.is_acked),
             is_back: round.known().is_none(),
         }
     }
@@ -145,27 +178,46 @@ impl Protocol for ChangRoberts {
             Input::Receive { from, .. } if !self.ring.is_peer(from) => {
                 out.reject(from, STRANGER);
             }
-            Input::Receive { from, message } if !self.ring.members().contains(message.owner()) => {
-                out.reject(from, "only members stand for election");
+            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
+                out.reject(from, "on this ring nothing is acknowledged");
             }
-            Input::Receive { message: Msg::Election { uid, round }, .. } => self.on_election(uid, round, out),
-            Input::Receive { message: Msg::Elected { uid, round }, .. } => self.on_elected(uid, round, out),
-            Input::Receive { message: Msg::Retire { uid, round }, .. } => self.on_retire(uid, round, out),
+            Input::Receive { from, message: Msg::Ack(receipt) } => {
+                if self.handoff.on_ack(from, receipt, out) {
+                    self.on_peer_up(from, out);
+                }
+            }
+            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
+            Input::Receive { from, message } => {
+                let receipt = message.receipt();
+                if !receipt.is_some_and(|receipt| self.ring.members().contains(receipt.owner)) {
+                    return out.reject(from, "only members stand for election");
+                }
+                self.receive(&message, out);
+                self.handoff.acknowledge(from, receipt, out);
+            }
             // A process that comes back has forgotten who leads, and may be the one who should.
-            Input::Start if self.is_back => self.start(out),
+            Input::Start if self.is_back => {
+                if self.config.is_acked {
+                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
+                }
+                self.start(out);
+            }
             Input::Start => {}
             Input::Request(Request::Start) => match self.state {
+                _ if !self.config.swallows => self.call(out),
                 State::Participant { .. } => {}
                 State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
             },
             Input::Request(Request::Retire) => self.retire(out),
+            // The group is fixed.
+            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
-            Input::PeerUp { peer, .. } => {
-                if self.ring.readmit(peer) {
-                    self.greet(out);
+            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
+            Input::Expire(RingTimer::Handoff) => {
+                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
+                    self.lose(peer, unsent, out);
                 }
             }
-            Input::Expire(()) => {}
         }
     }
 
@@ -175,6 +227,7 @@ impl Protocol for ChangRoberts {
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
+        self.handoff.visit_counters(self.ring.id(), self.ring.members(), visit);
     }
 
     fn assert_invariants(&self) {
@@ -183,6 +236,7 @@ impl Protocol for ChangRoberts {
         }
 
         self.ring.assert_invariants();
+        self.handoff.assert_invariants(self.ring.id());
         let is_eligible = self.ring.is_eligible();
         match self.state {
             State::Idle | State::Participant { beaten: true } => {}
@@ -200,9 +254,39 @@ impl Protocol for ChangRoberts {
 }
 
 impl ChangRoberts {
+    fn receive(&mut self, message: &Msg, out: &mut impl Effects<Self>) {
+        match *message {
+            Msg::Election { uid, round } => self.on_election(uid, round, out),
+            Msg::Elected { uid, round } => self.on_elected(uid, round, out),
+            Msg::Retire { uid, round } => self.on_retire(uid, round, out),
+            Msg::Ack(_) | Msg::CheckIn => {}
+        }
+    }
+
     fn start(&mut self, out: &mut impl Effects<Self>) {
         self.round.advance();
+        self.handoff.forget_taken();
         self.compete(out);
+    }
+
+    /// Without participant states: one more call in the round that we are in. Calls do not disturb each other, and the
+    /// next round is only for what a crash has interrupted.
+    fn call(&mut self, out: &mut impl Effects<Self>) {
+        if self.round.known() == Some(0) {
+            self.round.advance();
+        }
+        self.compete_again(out);
+    }
+
+    /// Sends our name although it may be under way already. Who was beaten stays beaten, and who knows the outcome of this
+    /// round knows it.
+    fn compete_again(&mut self, out: &mut impl Effects<Self>) {
+        let before = self.state.clone();
+        self.compete(out);
+        let stays = matches!(before, State::Participant { beaten: true } | State::Settled { .. });
+        if stays && self.ring.successor().is_some() {
+            self.state = before;
+        }
     }
 
     /// Stands for election in the round that we are in, or asks the next one to.
@@ -211,21 +295,23 @@ impl ChangRoberts {
         self.state =
             if self.ring.is_eligible() { State::Participant { beaten: false } } else { State::Vacant };
         match (self.ring.successor(), self.ring.is_eligible()) {
-            (Some(next), true) => out.send(next, Msg::Election { uid, round }),
-            (Some(next), false) => out.send(next, Msg::Retire { uid, round }),
+            (Some(next), true) => self.handoff.send(next, Msg::Election { uid, round }, out),
+            (Some(next), false) => self.handoff.send(next, Msg::Retire { uid, round }, out),
             (None, true) => self.become_leader(out),
             (None, false) => {}
         }
     }
 
     fn on_election(&mut self, uid: NodeId, round: Option<u64>, out: &mut impl Effects<Self>) {
-        let Some(round) = self.join_open(round) else { return };
+        // Without participant states the outcome of one call does not end the others.
+        let joined = if self.config.swallows { self.join_open(round) } else { self.join(round) };
+        let Some(round) = joined else { return };
         let me = self.ring.id();
         if uid == me {
             let is_beaten = self.state == (State::Participant { beaten: true })
                 && self.config.mutation != Some(Mutation::PassSmaller);
             match self.ring.is_eligible() {
-                true if is_beaten => {}
+                true if is_beaten || self.follows_above(me) => {}
                 true => self.become_leader(out),
                 // We have retired since we sent it; the others let it beat theirs and wait.
                 false => self.start(out),
@@ -237,18 +323,33 @@ impl ChangRoberts {
             if was_participant && self.config.mutation == Some(Mutation::SwallowLarger) {
                 return;
             }
-            self.state = State::Participant { beaten: true };
-            match self.ring.onward(uid) {
-                Some(next) => out.send(next, Msg::Election { uid, round }),
-                // The owner is dead, and those before us have let its name beat theirs.
-                None => self.start(out),
+            if !self.follows_above(uid) && self.leaders() != [uid] {
+                self.state = State::Participant { beaten: true };
             }
+            self.pass_on(uid, round, out);
+        } else if !self.config.swallows {
+            self.compete_again(out);
         } else if !was_participant {
             self.compete(out);
         } else if self.config.mutation == Some(Mutation::PassSmaller)
             && let Some(next) = self.ring.onward(uid)
         {
-            out.send(next, Msg::Election { uid, round });
+            self.handoff.send(next, Msg::Election { uid, round }, out);
+        }
+    }
+
+    /// Whether we know a leader of this round that is above this process.
+    fn follows_above(&self, id: NodeId) -> bool {
+        let key = |id| self.config.weights.key(id);
+        matches!(self.state, State::Settled { leader } if key(leader) > key(id))
+    }
+
+    /// Passes a name on.
+    fn pass_on(&mut self, uid: NodeId, round: Option<u64>, out: &mut impl Effects<Self>) {
+        match self.ring.onward(uid) {
+            Some(next) => self.handoff.send(next, Msg::Election { uid, round }, out),
+            // The owner is dead, and those before us have let its name beat theirs. Or we are alone.
+            None => self.start(out),
         }
     }
 
@@ -256,7 +357,7 @@ impl ChangRoberts {
         if self.config.mutation == Some(Mutation::EndlessNews)
             && let (State::Settled { .. }, Some(next)) = (&self.state, self.ring.successor())
         {
-            out.send(next, Msg::Elected { uid, round });
+            self.handoff.send(next, Msg::Elected { uid, round }, out);
         }
         // The lap is over; or it is about an earlier life of ours, of which we know nothing.
         if uid == self.ring.id() {
@@ -270,13 +371,20 @@ impl ChangRoberts {
         if let State::Settled { leader } = self.state
             && key(uid) <= key(leader)
         {
+            // Without participant states the news of each call goes all the way.
+            if leader == uid
+                && !self.config.swallows
+                && let Some(next) = self.ring.onward(uid)
+            {
+                self.handoff.send(next, Msg::Elected { uid, round }, out);
+            }
             return;
         }
         let overruled = self.ring.is_eligible() && key(self.ring.id()) > key(uid);
         match self.ring.onward(uid) {
             Some(next) if !overruled => {
                 self.settle(uid, out);
-                out.send(next, Msg::Elected { uid, round });
+                self.handoff.send(next, Msg::Elected { uid, round }, out);
             }
             // It won without us, or it is dead: not our leader.
             Some(_) | None => self.start(out),
@@ -294,11 +402,15 @@ impl ChangRoberts {
         }
         self.state = State::Vacant;
         if let Some(next) = self.ring.onward(uid) {
-            out.send(next, Msg::Retire { uid, round });
+            self.handoff.send(next, Msg::Retire { uid, round }, out);
         }
     }
 
     fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
         let has_new_successor = self.ring.bypass(peer);
         match self.state {
             // The peer may have died with the message that we wait for.
@@ -309,12 +421,75 @@ impl ChangRoberts {
         }
     }
 
+    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match self.state {
+            // It may have died with what it had taken.
+            State::Participant { .. } | State::Vacant if has_new_successor && has_taken => self.start(out),
+            // One is enough to call for another leader, the last before it.
+            State::Settled { leader }
+                if self.ring.is_down(leader) && (has_new_successor || self.ring.is_before_dead(leader)) =>
+            {
+                self.start(out);
+            }
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+            State::Idle | State::Participant { .. } | State::Settled { .. } | State::Vacant => {
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+        }
+    }
+
+    fn send_again(&mut self, message: Msg, out: &mut impl Effects<Self>) {
+        match message {
+            Msg::Election { uid, round } => self.pass_on(uid, round, out),
+            Msg::Elected { uid, .. } | Msg::Retire { uid, .. } => {
+                if let Some(next) = self.ring.onward(uid) {
+                    self.handoff.send(next, message, out);
+                }
+            }
+            Msg::Ack(_) | Msg::CheckIn => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if !self.ring.readmit(peer) {
+            return;
+        }
+        self.handoff.forget_taken();
+        match self.state {
+            // What went past the peer may be lost behind it, where we no longer hear of it.
+            State::Participant { .. } if self.config.is_acked => self.start(out),
+            _ => self.greet(out),
+        }
+    }
+
+    /// A process is back from a crash. Of its last life nobody may have told us.
+    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
+        if !self.ring.is_down(from) {
+            self.on_peer_down(from, out);
+        }
+        self.on_peer_up(from, out);
+    }
+
     /// Tells a new successor who leads.
     fn greet(&mut self, out: &mut impl Effects<Self>) {
         match self.state {
             State::Settled { leader: uid } => {
                 if let Some(next) = self.ring.onward(uid) {
-                    out.send(next, Msg::Elected { uid, round: self.round.number() });
+                    self.handoff.send(next, Msg::Elected { uid, round: self.round.number() }, out);
                 }
             }
             State::Vacant => self.start(out),
@@ -341,6 +516,7 @@ impl ChangRoberts {
             Age::Current => {}
             Age::New => {
                 self.round.enter(round);
+                self.handoff.forget_taken();
                 self.state = State::Idle;
             }
         }
@@ -355,16 +531,22 @@ impl ChangRoberts {
 
     fn become_leader(&mut self, out: &mut impl Effects<Self>) {
         debug_assert!(self.ring.is_eligible(), "who has retired does not lead");
-        debug_assert!(!matches!(self.state, State::Settled { .. }), "an election is won once");
+        debug_assert!(
+            !matches!(self.state, State::Settled { .. }) || !self.config.swallows,
+            "an election is won once"
+        );
         self.round.settle();
         let (uid, round) = (self.ring.id(), self.round.number());
         self.settle(uid, out);
         if let Some(next) = self.ring.successor() {
-            out.send(next, Msg::Elected { uid, round });
+            self.handoff.send(next, Msg::Elected { uid, round }, out);
         }
     }
 
     fn settle(&mut self, leader: NodeId, out: &mut impl Effects<Self>) {
+        if self.state == (State::Settled { leader }) {
+            return;
+        }
         self.state = State::Settled { leader };
         out.emit(Event::Elected { leaders: [leader].into(), term: 0 });
     }
@@ -400,12 +582,28 @@ impl Algorithm for ChangRoberts {
         topology: Topology::Ring,
         cost: "2n+d for one starter d places before the largest; 3n-1 to n(n+1)/2+n if all start",
         faults: "crashes: the ring closes over the dead, who takes part starts again",
-        settings: &[Weights::SETTING, RING],
+        settings: &[
+            Weights::SETTING,
+            RING,
+            HANDOFF,
+            Setting {
+                key: "participants",
+                values: Values::OneOf(&["on", "off"]),
+                default: "on",
+                unsafe_values: &[],
+                help: "whether a process that takes part swallows smaller names, or replaces each by its own again",
+            },
+        ],
         mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(ChangRobertsConfig { weights: Weights::read(settings), mutation: Mutation::of(settings) })
+        Ok(ChangRobertsConfig {
+            weights: Weights::read(settings),
+            swallows: settings.get("participants") == "on",
+            is_acked: settings.get(HANDOFF.key) == "acked",
+            mutation: Mutation::of(settings),
+        })
     }
 }
 
@@ -421,6 +619,10 @@ impl Election for ChangRoberts {
         matches!(self.state, State::Participant { .. })
     }
 
+    fn reweigh(config: &mut Self::Config, id: NodeId, weight: u64) {
+        config.weights.set(id, weight);
+    }
+
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
         config.weights.highest(eligible.iter().copied()).into_iter().collect()
     }
@@ -431,18 +633,22 @@ impl Election for ChangRoberts {
         if tally.recovered.is_some() {
             return Formula { text: "2n+d, and a second election", low: 2 * m, high: None };
         }
-        match tally.starters {
+        let alone = |starter: NodeId| {
+            let live = || members.after(starter).filter(|id| !tally.absent.contains(id));
+            let largest = config.weights.highest(live().chain([starter]));
+            2 * m + live().position(|id| Some(id) == largest).map_or(0, |place| place as u64 + 1)
+        };
+        let formula = match tally.starters {
             _ if m <= 1 => Formula::exactly("0", 0),
             [] => Formula::exactly("0", 0),
-            [starter] => {
-                let live = || members.after(*starter).filter(|id| !tally.absent.contains(id));
-                let largest = config.weights.highest(live().chain([*starter]));
-                let d = live().position(|id| Some(id) == largest).map_or(0, |place| place as u64 + 1);
-                Formula::exactly("2n+d", 2 * m + d)
+            [starter] => Formula::exactly("2n+d", alone(*starter)),
+            starters if !config.swallows => {
+                Formula::exactly("2n+d for each starter", starters.iter().map(|id| alone(*id)).sum())
             }
             starters if starters.len() as u64 == m => Formula::between("3n-1 to n(n+1)/2+n", 3 * m - 1, all),
             _ => Formula::between("2n to n(n+1)/2+n", 2 * m, all),
-        }
+        };
+        with_lost_tries(formula, config.is_acked, tally, tally.starters.len() as u64)
     }
 }
 
@@ -454,8 +660,16 @@ mod tests {
 
     /// What went over the wire: the names, and behind them the news.
     fn run(ids: &[u32], starters: &[u32]) -> (World<ChangRoberts>, Vec<u32>, Vec<u32>) {
+        run_with(&[], ids, starters)
+    }
+
+    fn run_with(
+        given: &[(&str, &str)],
+        ids: &[u32],
+        starters: &[u32],
+    ) -> (World<ChangRoberts>, Vec<u32>, Vec<u32>) {
         let members = ring(ids);
-        let config = config::<ChangRoberts>(&[], None, &members);
+        let config = config::<ChangRoberts>(given, None, &members);
         let mut world = World::<ChangRoberts>::new(members, &config, ());
         for id in starters {
             world.request(*id, Request::Start);
@@ -463,7 +677,7 @@ mod tests {
         world.drain();
         let of = |wanted: &str| -> Vec<u32> {
             let sent = world.sent.iter().filter(|(_, _, message)| message.kind() == wanted);
-            sent.map(|(_, _, message)| message.owner().0).collect()
+            sent.filter_map(|(_, _, message)| message.receipt()).map(|receipt| receipt.owner.0).collect()
         };
         let (names, news) = (of("Election"), of("Elected"));
         (world, names, news)
@@ -479,6 +693,30 @@ mod tests {
         assert_eq!(news, [8; 8]);
         assert_eq!(world.sent.len(), 28);
         assert!(world.processes.iter().all(|process| process.leaders() == [NodeId(8)]));
+    }
+
+    /// The worked example V-CR3: without participant states every call costs what it would cost alone.
+    #[test]
+    fn book_v_cr3_what_participant_states_save() {
+        let ring = [3, 7, 2, 8, 5, 1, 6, 4];
+        let five = [1, 2, 3, 4, 5];
+        type Case<'a> = (&'a [u32], &'a [u32], [usize; 2], [usize; 2]);
+        let cases: [Case<'_>; 4] = [
+            (&ring, &ring, [20, 8], [92, 64]),
+            (&five, &[1, 2], [9, 5], [17, 10]),
+            (&five, &five, [9, 5], [35, 25]),
+            (&five, &[2], [8, 5], [8, 5]),
+        ];
+        for (ids, starters, on, off) in cases {
+            for (participants, expected) in [("on", on), ("off", off)] {
+                let (world, names, news) = run_with(&[("participants", participants)], ids, starters);
+                assert_eq!([names.len(), news.len()], expected, "{ids:?} from {starters:?}, {participants}");
+                let largest = ids.iter().max().copied();
+                assert!(
+                    world.processes.iter().all(|process| process.leaders().first().map(|id| id.0) == largest)
+                );
+            }
+        }
     }
 
     /// The worked example TV-CR1: p17 starts, p24 and p28 replace the name in flight.
@@ -518,6 +756,7 @@ mod tests {
     #[test]
     fn keeps_its_formula() {
         trials::keeps_its_formula::<ChangRoberts>(&[]);
+        trials::keeps_its_formula::<ChangRoberts>(&[("participants", "off")]);
     }
 
     #[test]
@@ -528,6 +767,17 @@ mod tests {
     #[test]
     fn a_crash_at_any_moment() {
         trials::weathers::<ChangRoberts>(Weather::CRASH, &[], 4_000);
+        trials::weathers::<ChangRoberts>(Weather::CRASH, &[("participants", "off")], 4_000);
+    }
+
+    #[test]
+    fn acknowledged_it_goes_on_past_the_dead() {
+        let acked = &[("handoff", "acked")];
+        trials::keeps_its_formula::<ChangRoberts>(acked);
+        trials::finds_the_dead_by_itself::<ChangRoberts>(acked, 4_000);
+        trials::weathers::<ChangRoberts>(Weather::CRASH, acked, 4_000);
+        trials::weathers::<ChangRoberts>(Weather::STORM.tentative(), acked, 10_000);
+        trials::weathers::<ChangRoberts>(Weather::DOUBT, acked, 10_000);
     }
 
     #[test]
@@ -537,7 +787,8 @@ mod tests {
 
     #[test]
     fn a_storm_of_crashes_restarts_and_retirements() {
-        trials::weathers::<ChangRoberts>(Weather::STORM, &[], 10_000);
+        trials::weathers::<ChangRoberts>(Weather::STORM.tentative(), &[], 10_000);
+        trials::weathers::<ChangRoberts>(Weather::STORM.tentative(), &[("participants", "off")], 10_000);
     }
 
     #[test]

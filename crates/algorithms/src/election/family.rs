@@ -10,21 +10,26 @@ use core::marker::PhantomData;
 use conclave_core::{Members, NodeId};
 
 use super::meter::ElectionMeter;
-use super::{Election, Event, LeadersDesk, Ledger, Properties, RING, Request, Tally};
+use super::{AFTER, Changing, Election, Event, GROUP, LeadersDesk, Ledger, Properties, RING, Request, Tally};
 use crate::application::Caller;
 use crate::demand::{Demand, PlannedAsk, Who};
 use crate::family::{Endless, EventText, Family, Kind, Prepared, Registered, Searches, Usage, Use, Wanted};
 use crate::span::Draw;
 use crate::workload::Calls;
-use crate::{About, SettingError};
+use crate::{About, SettingError, Settings};
 
 /// One process that all agree on.
 pub const FAMILY: Kind = Kind {
     name: "election",
     title: "elections",
-    settings: &[],
-    requests: &[Usage::new("start", ""), Usage::new("retire", "")],
-    options: &["--start", "--retire"],
+    settings: &[GROUP, AFTER],
+    requests: &[
+        Usage::new("start", ""),
+        Usage::new("retire", ""),
+        Usage::new("leave", ""),
+        Usage::new("reweigh", "WEIGHT"),
+    ],
+    options: &["--start", "--retire", "--join", "--leave"],
     always_detects: true,
     provokes_mutants: false,
     chance_ends: true,
@@ -68,7 +73,8 @@ impl<A: Election> Family for Electing<A> {
         match words {
             "start" => Some(Request::Start),
             "retire" => Some(Request::Retire),
-            _ => None,
+            "leave" => Some(Request::Leave),
+            _ => words.strip_prefix("reweigh ")?.trim().parse().ok().map(Request::Reweigh),
         }
     }
 
@@ -76,6 +82,8 @@ impl<A: Election> Family for Electing<A> {
         match request {
             Request::Start => ("start".into(), 0),
             Request::Retire => ("retire".into(), 0),
+            Request::Leave => ("leave".into(), 0),
+            Request::Reweigh(weight) => (format!("reweigh {weight}"), 0),
         }
     }
 
@@ -100,51 +108,76 @@ impl<A: Election> Registered for Of<A> {
     const ABOUT: &'static About = &A::ABOUT;
 
     fn prepare<U: Use>(wanted: &mut Wanted<'_>, user: U) -> Result<U::Output, SettingError> {
-        let about = const { &A::ABOUT };
         if wanted.locks != 1 {
             return Err(SettingError::Unfit("an election has no locks".into()));
         }
-        let newcomers = wanted.checked_newcomers(about.name, false)?;
         let settings = wanted.settings::<A>(false)?;
-        let mut nodes = wanted.nodes.to_vec();
-        let random = settings.iter().any(|(key, value)| key == RING.key && value == "random");
-        if let Some(rng) = wanted.shuffle.as_mut().filter(|_| random) {
-            shuffle(&mut nodes, &mut **rng);
+        match Self::is_rare(wanted) {
+            true if U::SEVERAL => prepare::<Changing<A>, U>(wanted, &settings, user),
+            true => Err(SettingError::Unfit(
+                "the group is fixed here: nobody joins, leaves or weighs more".into(),
+            )),
+            false => prepare::<A, U>(wanted, &settings, user),
         }
-        let members = Members::listed(nodes);
-        let config = A::configure(&settings, &members)?;
-        let asks = planned(&wanted.demand);
-        wanted.demand.asks = asks;
-        let calls = wanted.calls::<Electing<A>>(&members, &FAMILY)?;
-        let starts = calls.iter().filter(|(_, _, request)| *request == Request::Start);
-        let starters: Vec<NodeId> = starts.map(|(_, place, _)| members.at(*place)).collect();
-        let tally = Tally { starters: &starters, absent: &[], recovered: None, disturbed: false };
-        let expected_messages = A::formula(&config, &members, &tally).low;
-        let formula = {
-            let (config, members) = (config.clone(), members.clone());
-            Box::new(move |tally: &Tally<'_>| A::formula(&config, &members, tally))
-        };
-        Ok(user.with(Prepared::<Electing<A>> {
-            about,
-            newcomers,
-            settings: wanted.settings.clone(),
-            locks: 1,
-            fifo: wanted.is_fifo(about.channels),
-            restless: false,
-            normalises: false,
-            can_normalise: true,
-            changes_group: false,
-            overtaking: None,
-            expected_messages,
-            judge: Properties::new(&config, &members),
-            ledger: Ledger::new(&config, &members),
-            users: Calls::new(calls),
-            meter: ElectionMeter::new(&members, formula),
-            desk: LeadersDesk::default(),
-            members,
-            config,
-        }))
     }
+
+    /// A group that changes.
+    fn is_rare(wanted: &Wanted<'_>) -> bool {
+        let is_change = |ask: &PlannedAsk| ask.words == "leave" || ask.words.starts_with("reweigh ");
+        match wanted.settings.get(GROUP.key).map(String::as_str) {
+            Some("changing") => true,
+            Some("fixed") => false,
+            _ => wanted.leaves || !wanted.newcomers.is_empty() || wanted.demand.asks.iter().any(is_change),
+        }
+    }
+}
+
+fn prepare<A: Election, U: Use>(
+    wanted: &mut Wanted<'_>,
+    settings: &Settings,
+    user: U,
+) -> Result<U::Output, SettingError> {
+    let about = const { &A::ABOUT };
+    let newcomers = wanted.checked_newcomers(about.name, A::CHANGES)?;
+    let mut nodes = wanted.nodes.to_vec();
+    let random = settings.iter().any(|(key, value)| key == RING.key && value == "random");
+    if let Some(rng) = wanted.shuffle.as_mut().filter(|_| random) {
+        shuffle(&mut nodes, &mut **rng);
+    }
+    let everyone = Members::listed(nodes.iter().chain(&newcomers).copied().collect::<Vec<_>>());
+    let members = Members::listed(nodes);
+    let config = A::configure(settings, &members)?;
+    let asks = planned(&wanted.demand);
+    wanted.demand.asks = asks;
+    let calls = wanted.calls::<Electing<A>>(&everyone, &FAMILY)?;
+    let starts = calls.iter().filter(|(_, _, request)| *request == Request::Start);
+    let starters: Vec<NodeId> = starts.map(|(_, place, _)| everyone.at(*place)).collect();
+    let tally = Tally { starters: &starters, absent: &[], recovered: None, disturbed: false };
+    let expected_messages = A::formula(&config, &members, &tally).low;
+    let formula = {
+        let (config, members) = (config.clone(), members.clone());
+        Box::new(move |tally: &Tally<'_>| A::formula(&config, &members, tally))
+    };
+    Ok(user.with(Prepared::<Electing<A>> {
+        about,
+        settings: wanted.settings.clone(),
+        locks: 1,
+        fifo: wanted.is_fifo(about.channels),
+        restless: false,
+        normalises: false,
+        can_normalise: !A::CHANGES,
+        changes_group: A::CHANGES,
+        overtaking: None,
+        expected_messages,
+        judge: Properties::new(&config, &everyone).with_newcomers(newcomers.len()),
+        ledger: Ledger::new(&config, &everyone).with_newcomers(newcomers.len()),
+        users: Calls::new(calls).leaving_by(Request::Leave),
+        meter: ElectionMeter::new(&everyone, formula),
+        desk: LeadersDesk::default(),
+        newcomers,
+        members,
+        config,
+    }))
 }
 
 /// What is asked: first the starts, then the rest.

@@ -17,18 +17,26 @@ pub struct Ledger<A: Election> {
     members: Members,
     /// By place.
     beliefs: Vec<Belief>,
-    /// The leaders that somebody was told of first, by term, in ascending order; term 0 where there are no terms.
+    /// The leaders that somebody was told of first, by term, in ascending order. Term 0 stands for elections without
+    /// numbers: for all of them while nothing has changed, then for the election that is open.
     told: Vec<(u64, Vec<NodeId>)>,
-    /// Without terms: leaders that somebody was told of and that were not those of whom anyone was told first.
-    others_told: Option<Vec<NodeId>>,
+    /// Of the election that is open: who was right to be announced until a return, crash or retirement made others so.
+    outdated: Vec<Vec<NodeId>>,
     /// Somebody was asked to start, or began to take part.
     began: bool,
     /// All who had begun crashed, and perhaps nobody has heard of it: for the others no election has begun unless they
     /// take part in one or are told of a leader.
     unheard: bool,
-    /// Somebody crashed after that, or came back or retired at any time: then the leaders of the end may be others
-    /// than those before, and without terms it is not remembered who was told of whom.
+    /// Somebody crashed after that, or came back or retired at any time: from then on one election may elect another
+    /// leader than the one before.
     changed: bool,
+    /// Weights that count from the next election on.
+    reweighed: Vec<(NodeId, u64)>,
+    /// Somebody joined, left or changed its weight, and not all have agreed on a leader since: elections of the group as it
+    /// was overlap with those of the group as it is.
+    in_flux: bool,
+    /// Two leaders were told of meanwhile, which is not held against anybody.
+    unjudged: bool,
 }
 
 /// What is known of a process.
@@ -37,6 +45,8 @@ struct Belief {
     up: bool,
     participates: bool,
     retired: bool,
+    /// Joined after the last election began.
+    is_new: bool,
     leaders: Vec<NodeId>,
 }
 
@@ -50,11 +60,56 @@ impl<A: Election> Ledger<A> {
             members: members.clone(),
             beliefs: vec![belief; members.len()],
             told: Vec::new(),
-            others_told: None,
+            outdated: Vec::new(),
             began: false,
             unheard: false,
             changed: false,
+            reweighed: Vec::new(),
+            in_flux: false,
+            unjudged: false,
         }
+    }
+
+    /// The same where the last of the members join later.
+    #[must_use]
+    pub fn with_newcomers(mut self, newcomers: usize) -> Self {
+        let founders = self.beliefs.len() - newcomers;
+        for belief in &mut self.beliefs[founders..] {
+            belief.up = false;
+        }
+        self
+    }
+
+    /// A newcomer is there. It may be elected from the next election on.
+    pub(super) fn join(&mut self, place: usize) {
+        let newcomer = Belief { up: true, is_new: true, ..Belief::default() };
+        self.reshape(|ledger| ledger.beliefs[place] = newcomer);
+    }
+
+    /// An election begins: whoever has joined takes part, and the weights are those of now.
+    fn begin(&mut self) {
+        if self.reweighed.is_empty() && !self.beliefs.iter().any(|belief| belief.is_new) {
+            return;
+        }
+        self.change(|ledger| {
+            for belief in &mut ledger.beliefs {
+                belief.is_new = false;
+            }
+            for (id, weight) in core::mem::take(&mut ledger.reweighed) {
+                A::reweigh(&mut ledger.config, id, weight);
+            }
+        });
+    }
+
+    /// The group changes, and its members do not hear of it at the same moment.
+    fn reshape(&mut self, change: impl FnOnce(&mut Self)) {
+        self.change(change);
+        self.in_flux = true;
+    }
+
+    /// Whether two leaders were told of where that is not judged.
+    pub(super) fn is_unjudged(&self) -> bool {
+        self.unjudged
     }
 
     /// Whether an election has begun.
@@ -81,15 +136,51 @@ impl<A: Election> Ledger<A> {
         same.then_some(first.leaders.as_slice())
     }
 
-    fn change(&mut self) {
+    /// A process crashes, comes back or retires. If others should lead from now on, it was still right to announce the former.
+    fn change(&mut self, change: impl FnOnce(&mut Self)) {
+        let former = self.winners();
+        change(self);
         self.changed = true;
-        self.told.retain(|(term, _)| *term > 0);
-        self.others_told = None;
+        let winners = self.winners();
+        let is_void = |told: &[NodeId]| !self.are_eligible(told) || (told == former && former != winners);
+        if self.told_now().is_some_and(is_void) {
+            self.told.retain(|(term, _)| *term > 0);
+        }
+        if former != winners && self.are_eligible(&former) && !self.outdated.contains(&former) {
+            self.outdated.push(former);
+        }
+        self.outdated.retain(|outdated| *outdated != winners);
+        self.close();
     }
 
-    /// A process is told of leaders; says of whom others were told in the same term, if that was somebody else.
-    fn hear(&mut self, leaders: &[NodeId], term: u64) -> Option<&[NodeId]> {
-        if term == 0 && self.changed {
+    /// Ends the election that is open if nobody takes part any more and all name the same leaders. Elections that overlap
+    /// are one: it is over only when all of them are.
+    fn close(&mut self) {
+        let is_over = |ledger: &Self| {
+            !ledger.living().any(|(belief, _)| belief.participates) && ledger.agreed().is_some()
+        };
+        let is_open = self.told_now().is_some() || !self.outdated.is_empty();
+        if self.changed && is_open && is_over(self) {
+            self.in_flux = false;
+            self.told.retain(|(term, _)| *term > 0);
+            self.outdated.clear();
+        }
+    }
+
+    /// Without terms: the leaders that somebody was told of in the election that is open.
+    fn told_now(&self) -> Option<&[NodeId]> {
+        self.told.first().filter(|(term, _)| *term == 0).map(|(_, leaders)| leaders.as_slice())
+    }
+
+    /// Whether all of these may lead: they are up and have not retired.
+    fn are_eligible(&self, leaders: &[NodeId]) -> bool {
+        let belief = |id: &NodeId| self.members.position(*id).map(|place| &self.beliefs[place]);
+        leaders.iter().all(|id| belief(id).is_some_and(|belief| belief.up && !belief.retired))
+    }
+
+    /// A process is told of leaders; says of whom others were told in the same election, if that was somebody else.
+    fn hear(&mut self, place: usize, leaders: &[NodeId], term: u64) -> Option<&[NodeId]> {
+        if term == 0 && self.changed && self.is_old_news(place, leaders) {
             return None;
         }
         match self.told.binary_search_by_key(&term, |(term, _)| *term) {
@@ -97,13 +188,28 @@ impl<A: Election> Ledger<A> {
                 self.told.insert(at, (term, leaders.to_vec()));
                 None
             }
-            Ok(at) if self.told[at].1 == leaders => None,
-            Ok(at) if term > 0 => Some(&self.told[at].1),
-            Ok(_) => {
-                self.others_told.get_or_insert_with(|| leaders.to_vec());
+            Ok(at) if term == 0 && self.in_flux => {
+                self.unjudged |= self.told[at].1 != leaders;
                 None
             }
+            Ok(at) => Some(self.told[at].1.as_slice()).filter(|others| *others != leaders),
         }
+    }
+
+    /// Whether what a process is told was right when it was said, and does no harm: the leaders have crashed or retired
+    /// since, or it knows of them, or it has not yet been told of those who lead instead. Whoever has, and is then told of
+    /// the old ones, takes them for the new ones.
+    fn is_old_news(&self, place: usize, leaders: &[NodeId]) -> bool {
+        let belief = self.beliefs[place].leaders.as_slice();
+        let is_outdated = self.outdated.iter().any(|outdated| outdated == leaders);
+        !self.are_eligible(leaders) || belief == leaders || (is_outdated && Some(belief) != self.told_now())
+    }
+
+    /// Who must lead in the end, as things stand.
+    fn winners(&self) -> Vec<NodeId> {
+        let eligible: Vec<_> =
+            self.living().filter(|(belief, _)| !belief.retired && !belief.is_new).map(|(_, id)| id).collect();
+        A::winners(&self.config, &self.members, &eligible)
     }
 
     fn living(&self) -> impl Iterator<Item = (&Belief, NodeId)> {
@@ -112,9 +218,7 @@ impl<A: Election> Ledger<A> {
 
     /// What is wrong now that nothing moves any more, by property.
     fn problems(&self) -> Vec<(&'static str, String)> {
-        let eligible: Vec<_> =
-            self.living().filter(|(belief, _)| !belief.retired).map(|(_, id)| id).collect();
-        let winners = A::winners(&self.config, &self.members, &eligible);
+        let winners = self.winners();
         let mut found: Vec<_> = self.wrongly_told(&winners).map(|text| ("E1", text)).into_iter().collect();
         if winners.is_empty() {
             return found;
@@ -140,11 +244,10 @@ impl<A: Election> Ledger<A> {
         found
     }
 
-    /// Without terms: whether somebody was told of other leaders than those of the end.
+    /// Without terms, where nothing has changed: whether somebody was told of other leaders than those of the end.
     fn wrongly_told(&self, winners: &[NodeId]) -> Option<String> {
-        let (_, first) = self.told.first().filter(|(term, _)| *term == 0)?;
-        let wrong = if first == winners { self.others_told.as_ref()? } else { first };
-        Some(format!("somebody was told of {wrong:?}, the end has {winners:?}"))
+        let told = self.told_now().filter(|told| !self.changed && *told != winners)?;
+        Some(format!("somebody was told of {told:?}, the end has {winners:?}"))
     }
 }
 
@@ -157,10 +260,15 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
     fn input(&mut self, place: usize, input: &Input<A>) {
         match input {
             Input::Request(Request::Start) => self.began = true,
-            Input::Request(Request::Retire) => {
-                self.change();
-                self.beliefs[place].retired = true;
+            Input::Request(Request::Retire) => self.change(|ledger| ledger.beliefs[place].retired = true),
+            Input::Request(Request::Leave) if A::CHANGES => {
+                self.reshape(|ledger| ledger.beliefs[place] = Belief::default());
             }
+            Input::Request(Request::Reweigh(weight)) if A::CHANGES => {
+                let process = self.members.at(place);
+                self.reshape(|ledger| ledger.reweighed.push((process, *weight)));
+            }
+            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
             Input::Start
             | Input::Receive { .. }
             | Input::Expire(_)
@@ -172,8 +280,13 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
     fn emit(&mut self, place: usize, event: &A::Event, breaches: &mut Vec<Breach>) {
         let Event::Elected { leaders, term } = event;
         let process = self.members.at(place);
-        if let Some(others) = self.hear(leaders, *term) {
-            let detail = format!("in term {term} {process} was told of {leaders:?}, others of {others:?}");
+        // Who wins without asking anybody has held an election, too.
+        if A::CHANGES && leaders.contains(&process) {
+            self.begin();
+        }
+        if let Some(others) = self.hear(place, leaders, *term) {
+            let election = if *term > 0 { format!("term {term}") } else { "one election".into() };
+            let detail = format!("in {election} {process} was told of {leaders:?}, others of {others:?}");
             breaches.push(Breach { property: "E1", detail, promised: true });
         }
     }
@@ -182,30 +295,36 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
     fn handled(&mut self, place: usize, state: &A) {
         let participates = state.is_participant();
         self.began |= participates || (self.unheard && !state.leaders().is_empty());
+        let began = participates && !core::mem::replace(&mut self.beliefs[place].participates, participates);
         self.beliefs[place].participates = participates;
+        if began && A::CHANGES {
+            self.begin();
+        }
         let belief = &mut self.beliefs[place].leaders;
         if belief != state.leaders() {
             belief.clear();
             belief.extend_from_slice(state.leaders());
         }
+        self.close();
     }
 
     fn crash(&mut self, place: usize) {
+        let crash = |ledger: &mut Self| ledger.beliefs[place] = Belief::default();
         // Who was never there does not count.
-        if self.began {
-            self.change();
+        match self.began {
+            true => self.change(crash),
+            false => crash(self),
         }
-        self.beliefs[place] = Belief::default();
     }
 
     fn restart(&mut self, place: usize, _life: Incarnation) {
-        self.change();
-        self.beliefs[place].up = true;
+        self.changed = true;
+        // Before it is there: an election that is over stays so, though the newcomer knows of no leader.
+        self.close();
+        self.change(|ledger| ledger.beliefs[place].up = true);
     }
 
-    fn disturb(&mut self) {
-        self.change();
-    }
+    fn disturb(&mut self) {}
 
     fn unheard(&mut self) {
         if !self.living().any(|(belief, _)| belief.participates || !belief.leaders.is_empty()) {

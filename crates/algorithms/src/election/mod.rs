@@ -16,10 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Algorithm, Formula, Setting, Settings, Values};
 
+mod any;
 mod bully;
 mod chang_roberts;
+mod changing;
 mod desk;
 mod family;
+mod handoff;
 mod ledger;
 mod meter;
 mod properties;
@@ -31,12 +34,15 @@ mod ring_list;
 #[cfg(test)]
 mod trials;
 
+pub use any::{AnyConfig, AnyDurable, AnyElection, AnyMessage, AnyTimer};
 pub use bully::Bully;
 pub use chang_roberts::ChangRoberts;
+pub use changing::{AFTER, Changing, GROUP};
 pub use desk::LeadersDesk;
 pub use family::{Electing, FAMILY, Of};
+pub use handoff::{HANDOFF, Receipt, RingTimer};
 pub use ledger::Ledger;
-pub use meter::{ElectionMeter, ElectionReport};
+pub use meter::{ElectionMeter, ElectionOutcome, ElectionReport};
 pub use properties::Properties;
 pub use ring_active_list::RingActiveList;
 pub use ring_ballot::{Ballot, RingBallot};
@@ -51,6 +57,10 @@ pub enum Request {
     Start,
     /// I no longer want to lead, and shall not be elected again in this life.
     Retire,
+    /// I leave the group. Nothing happens where the group is fixed; see [`Changing`].
+    Leave,
+    /// From now on my weight is this. Nothing happens where the group is fixed.
+    Reweigh(u64),
 }
 
 /// What an application is told.
@@ -81,10 +91,19 @@ pub trait Election: Algorithm + Protocol<Request = Request, Event = Event> {
         0
     }
 
+    /// Whether the group may change while it runs.
+    const CHANGES: bool = false;
+
+    /// Whether a process that joins the group calls an election, like one that comes back from a crash.
+    const NEWCOMERS_CALL: bool = false;
+
+    /// Gives a process another weight.
+    fn reweigh(_config: &mut Self::Config, _id: NodeId, _weight: u64) {}
+
     /// Who must be elected when exactly these are alive and eligible (none of them retired); the highest first.
     fn winners(config: &Self::Config, members: &Members, eligible: &[NodeId]) -> Vec<NodeId>;
 
-    /// How many messages a run must have cost.
+    /// How many messages one election must have cost.
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula;
 }
 
@@ -111,16 +130,16 @@ pub fn phase(id: NodeId, leaders: &[NodeId], is_participant: bool) -> Phase {
     }
 }
 
-/// What a finished run consisted of, as far as a formula needs to know.
+/// What an election consisted of, as far as a formula needs to know. Elections that overlap are one.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally<'a> {
-    /// Who was asked to start, each once.
+    /// Who started it without being sent a message (by a call, a time-out, a suspicion, a return), each once.
     pub starters: &'a [NodeId],
-    /// Who was down from the very beginning to the end.
+    /// Who was down from its beginning to its end.
     pub absent: &'a [NodeId],
-    /// Who crashed, and when it was all over, recovered: a second election by a single process.
+    /// Who began it because it had come back.
     pub recovered: Option<NodeId>,
-    /// Something else happened in the middle (a crash, a suspicion, a retirement, a loss): no formula is exact then.
+    /// Something happened in the middle (a crash, a suspicion, a retirement, a loss): no formula is exact then.
     pub disturbed: bool,
 }
 
@@ -151,6 +170,11 @@ impl Weights {
     pub fn read(settings: &Settings) -> Self {
         let weights = settings.numbers(Self::SETTING.key);
         Self((!weights.is_empty()).then(|| Arc::new(weights)))
+    }
+
+    /// Gives a process another weight.
+    pub fn set(&mut self, id: NodeId, weight: u64) {
+        Arc::make_mut(self.0.get_or_insert_default()).insert(id, weight);
     }
 
     /// The priority of a process.

@@ -9,17 +9,17 @@
 //! | E5 | maximality: they are those with the highest priority among the living |
 //! | END | the run comes to rest: no message circulates forever |
 //!
-//! E2 to E5 are judged when nothing moves any more. E1 is judged per term where the algorithm numbers its elections; where
-//! it does not, every leader that anyone was ever told of must be the one of the end, as long as nobody crashed, came
-//! back or retired in the meantime.
+//! E2 to E5 are judged when nothing moves any more. E1 is judged at once: per term where the algorithm numbers its
+//! elections, else election by election, where those that overlap are one. As long as nobody crashed, came back or
+//! retired the whole run is one election, and every leader that anyone was ever told of must be the one of the end.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use conclave_core::{Incarnation, Input, Members, Moment, NodeId, Observer, Process, Transit};
+use conclave_core::{Disturbance, Incarnation, Input, Members, Moment, NodeId, Observer, Process, Transit};
 
-use super::{Election, Ledger};
+use super::{Election, Ledger, Request};
 use crate::judge::{Breach, Ending, Finding, Judge, Judgement, Ledger as _, PropertyKind, Violation};
 
 /// The observer that judges all properties of an election.
@@ -84,6 +84,13 @@ impl<A: Election> Properties<A> {
         }
     }
 
+    /// The same where the last of the members join later.
+    #[must_use]
+    pub fn with_newcomers(mut self, newcomers: usize) -> Self {
+        self.ledger = self.ledger.with_newcomers(newcomers);
+        self
+    }
+
     /// Whom the living name, if they all name the same.
     #[must_use]
     pub fn agreed(&self) -> Option<&[NodeId]> {
@@ -112,7 +119,11 @@ impl<A: Election> Properties<A> {
 
 impl<A: Election> Observer<A> for Properties<A> {
     #[inline]
-    fn input(&mut self, _at: &Moment, process: Process, input: &Input<A>) {
+    fn input(&mut self, at: &Moment, process: Process, input: &Input<A>) {
+        // Who leaves believes in nobody.
+        if A::CHANGES && matches!(input, Input::Request(Request::Leave)) {
+            self.quarrel.change(at.time, self.ledger.belief(process.index()), &[]);
+        }
         self.ledger.input(process.index(), input);
     }
 
@@ -167,6 +178,12 @@ impl<A: Election> Observer<A> for Properties<A> {
     fn restart(&mut self, _at: &Moment, process: Process, life: Incarnation, _durable: bool) {
         self.ledger.restart(process.index(), life);
     }
+
+    fn disturb(&mut self, _at: &Moment, what: &Disturbance) {
+        if let Disturbance::Join(process) = what {
+            self.ledger.join(process.index());
+        }
+    }
 }
 
 impl<A: Election> Judge<A> for Properties<A> {
@@ -200,6 +217,9 @@ impl<A: Election> Judge<A> for Properties<A> {
             match (found.or(at_once), self.ending) {
                 (Some(detail), _) => Finding::Broken(detail),
                 (None, _) if !self.ledger.has_begun() => Finding::Open("nobody started an election".into()),
+                (None, _) if property == "E1" && self.ledger.is_unjudged() => Finding::Open(
+                    "two leaders were told of while the group changed, which is not judged".into(),
+                ),
                 (None, Some(Ending::Quiet)) => Finding::Held(String::new()),
                 (None, Some(Ending::OutOfTime | Ending::Endless { .. })) => {
                     Finding::Open("the run did not come to rest".into())

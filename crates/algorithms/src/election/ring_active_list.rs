@@ -24,7 +24,9 @@
 //! **Assumes** channels that keep the order of messages, and nothing about time.
 //!
 //! **Crashes**: see [`ring`](super::ring). Who learns of a crash while it takes part starts again in the next round. A
-//! process that has retired passes names on and adds none; it learns the result from its predecessor.
+//! process that has retired passes names on and adds none; it learns the result from its predecessor. With `handoff=acked` the
+//! dead are found without a detector, and only who stood before one of them starts again; see
+//! [`handoff`](super::handoff).
 //!
 //! **Caveats**: the price of deciding for oneself is a number of messages that grows with the square of n, even if just one
 //! process starts. While a crash is not yet known to all, messages can overtake each other past the dead
@@ -38,6 +40,7 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
@@ -49,6 +52,7 @@ pub struct RingActiveList {
     config: RingActiveListConfig,
     round: Round,
     state: State,
+    handoff: Handoff<Msg>,
     /// The names that came by in this round, and our own.
     active: NodeSet,
     /// Which life of the process this is.
@@ -71,6 +75,7 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RingActiveListConfig {
     weights: Weights,
+    is_acked: bool,
     mutation: Option<Mutation>,
 }
 
@@ -100,29 +105,46 @@ pub enum RingActiveListMessage {
         /// As in an election.
         round: Option<u64>,
     },
+    /// I have what you sent. With `handoff=acked` only.
+    Ack(Receipt),
+    /// I am back. With `handoff=acked` only.
+    CheckIn,
 }
 
 use RingActiveListMessage as Msg;
 
 impl Message for RingActiveListMessage {
     fn kind(&self) -> &'static str {
-        kinds!(self, Elect, Elected, Retire)
+        kinds!(self, Elect, Elected, Retire, Ack, CheckIn)
+    }
+
+    fn is_overhead(&self) -> bool {
+        matches!(self, Msg::Ack(_) | Msg::CheckIn)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Elect { round, .. } | Msg::Retire { round, .. } => visit_round(round, visit),
             Msg::Elected { round, .. } => visit(Counter::exact(ROUND, round)),
+            Msg::Ack(receipt) => visit_round(&mut receipt.round, visit),
+            Msg::CheckIn => {}
         }
     }
 }
 
-impl RingActiveListMessage {
-    /// Whose lap it is.
-    fn owner(&self) -> NodeId {
-        match self {
-            Msg::Elect { uid, .. } | Msg::Elected { leader: uid, .. } | Msg::Retire { uid, .. } => *uid,
+impl Handed for RingActiveListMessage {
+    fn receipt(&self) -> Option<Receipt> {
+        match *self {
+            Msg::Elect { uid: owner, round, .. } | Msg::Retire { uid: owner, round } => {
+                Some(Receipt { owner, round })
+            }
+            Msg::Elected { leader: owner, round } => Some(Receipt { owner, round: Some(round) }),
+            Msg::Ack(_) | Msg::CheckIn => None,
         }
+    }
+
+    fn ack(receipt: Receipt) -> Self {
+        Msg::Ack(receipt)
     }
 }
 
@@ -131,7 +153,7 @@ impl Protocol for RingActiveList {
     type Message = RingActiveListMessage;
     type Request = Request;
     type Event = Event;
-    type Timer = ();
+    type Timer = RingTimer;
     type Durable = ();
 
     fn boot(boot: Boot<'_, Self>) -> Self {
@@ -140,6 +162,7 @@ impl Protocol for RingActiveList {
             config: boot.config.clone(),
             round: Round::new(boot.life),
             state: State::Idle,
+            handoff: Handoff::new(&boot, boot.config.is_acked),
             active: NodeSet::new(),
             life: boot.life,
         }
@@ -150,37 +173,45 @@ impl Protocol for RingActiveList {
             Input::Receive { from, .. } if !self.ring.is_peer(from) => {
                 out.reject(from, STRANGER);
             }
-            Input::Receive { from, message } if !self.ring.members().contains(message.owner()) => {
-                out.reject(from, "only members stand for election");
+            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
+                out.reject(from, "on this ring nothing is acknowledged");
             }
-            Input::Receive { message: Msg::Elect { uid, life, .. }, .. }
-                if uid == self.ring.id() && life != self.life => {}
-            Input::Receive { message: Msg::Elect { uid, round, life }, .. } => {
-                if let Some(round) = self.join(round) {
-                    self.on_elect(uid, life, round, out);
+            Input::Receive { from, message: Msg::Ack(receipt) } => {
+                if self.handoff.on_ack(from, receipt, out) {
+                    self.on_peer_up(from, out);
                 }
             }
-            Input::Receive { message: Msg::Elected { leader, round }, .. } => {
-                if self.join(Some(round)).is_some() {
-                    self.on_elected(leader, out);
+            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
+            Input::Receive { from, message } => {
+                let receipt = message.receipt();
+                if !receipt.is_some_and(|receipt| self.ring.members().contains(receipt.owner)) {
+                    return out.reject(from, "only members stand for election");
                 }
-            }
-            Input::Receive { message: Msg::Retire { uid, round }, .. } => {
-                if let Some(round) = self.join(round) {
-                    self.on_retire(uid, round, out);
-                }
+                self.receive(&message, out);
+                self.handoff.acknowledge(from, receipt, out);
             }
             // A process that comes back has forgotten who leads, and may be the one who should.
-            Input::Start if self.life > Incarnation::FIRST => self.start(out),
+            Input::Start if self.life > Incarnation::FIRST => {
+                if self.config.is_acked {
+                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
+                }
+                self.start(out);
+            }
             Input::Start => {}
             Input::Request(Request::Start) => match self.state {
                 State::Participant => {}
                 State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
             },
             Input::Request(Request::Retire) => self.retire(out),
+            // The group is fixed.
+            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
             Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
-            Input::Expire(()) => {}
+            Input::Expire(RingTimer::Handoff) => {
+                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
+                    self.lose(peer, unsent, out);
+                }
+            }
         }
     }
 
@@ -190,6 +221,7 @@ impl Protocol for RingActiveList {
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
+        self.handoff.visit_counters(self.ring.id(), self.ring.members(), visit);
     }
 
     fn assert_invariants(&self) {
@@ -198,6 +230,7 @@ impl Protocol for RingActiveList {
         }
 
         self.ring.assert_invariants();
+        self.handoff.assert_invariants(self.ring.id());
         let (me, is_eligible) = (self.ring.id(), self.ring.is_eligible());
         assert!(self.ring.is_list(self.active.iter()), "members are active");
         match self.state {
@@ -216,8 +249,31 @@ impl Protocol for RingActiveList {
 }
 
 impl RingActiveList {
+    fn receive(&mut self, message: &Msg, out: &mut impl Effects<Self>) {
+        match *message {
+            Msg::Elect { uid, life, .. } if uid == self.ring.id() && life != self.life => {}
+            Msg::Elect { uid, round, life } => {
+                if let Some(round) = self.join(round) {
+                    self.on_elect(uid, life, round, out);
+                }
+            }
+            Msg::Elected { leader, round } => {
+                if self.join(Some(round)).is_some() {
+                    self.on_elected(leader, out);
+                }
+            }
+            Msg::Retire { uid, round } => {
+                if let Some(round) = self.join(round) {
+                    self.on_retire(uid, round, out);
+                }
+            }
+            Msg::Ack(_) | Msg::CheckIn => {}
+        }
+    }
+
     fn start(&mut self, out: &mut impl Effects<Self>) {
         self.round.advance();
+        self.handoff.forget_taken();
         self.compete(out);
     }
 
@@ -230,14 +286,16 @@ impl RingActiveList {
                 self.state = State::Participant;
                 self.active.insert(me);
                 match next {
-                    Some(next) => out.send(next, Msg::Elect { uid: me, round, life: self.life }),
+                    Some(next) => {
+                        self.handoff.send(next, Msg::Elect { uid: me, round, life: self.life }, out);
+                    }
                     None => self.decide(out),
                 }
             }
             (next, false) => {
                 self.state = State::Vacant;
                 if let Some(next) = next {
-                    out.send(next, Msg::Retire { uid: me, round });
+                    self.handoff.send(next, Msg::Retire { uid: me, round }, out);
                 }
             }
         }
@@ -283,9 +341,9 @@ impl RingActiveList {
     }
 
     /// Sends a name on; the name of a dead process ends before its place.
-    fn pass_on(&self, uid: NodeId, life: Incarnation, round: Option<u64>, out: &mut impl Effects<Self>) {
+    fn pass_on(&mut self, uid: NodeId, life: Incarnation, round: Option<u64>, out: &mut impl Effects<Self>) {
         if let Some(next) = self.ring.onward(uid) {
-            out.send(next, Msg::Elect { uid, round, life });
+            self.handoff.send(next, Msg::Elect { uid, round, life }, out);
         }
     }
 
@@ -298,6 +356,9 @@ impl RingActiveList {
         let leader = self.config.weights.highest(self.active.iter());
         if let Some(leader) = leader.filter(|leader| !self.ring.is_down(*leader)) {
             self.settle(leader, out);
+        } else if self.config.is_acked {
+            // It may be that nobody else hears of it.
+            self.start(out);
         }
     }
 
@@ -307,7 +368,7 @@ impl RingActiveList {
         self.state = State::Settled { leader };
         out.emit(Event::Elected { leaders: [leader].into(), term: 0 });
         if let Some(next) = self.ring.onward(leader) {
-            out.send(next, Msg::Elected { leader, round });
+            self.handoff.send(next, Msg::Elected { leader, round }, out);
         }
     }
 
@@ -340,13 +401,17 @@ impl RingActiveList {
             State::Idle | State::Vacant => {
                 self.state = State::Vacant;
                 if let Some(next) = self.ring.onward(uid) {
-                    out.send(next, Msg::Retire { uid, round });
+                    self.handoff.send(next, Msg::Retire { uid, round }, out);
                 }
             }
         }
     }
 
     fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
         let has_new_successor = self.ring.bypass(peer);
         self.active.remove(peer);
         match self.state {
@@ -358,8 +423,66 @@ impl RingActiveList {
         }
     }
 
+    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        // Whatever is said of us, we are here.
+        if peer != self.ring.id() {
+            self.active.remove(peer);
+        }
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match self.state {
+            // It may have died with what it had taken.
+            State::Participant | State::Vacant if has_new_successor && has_taken => self.start(out),
+            // One is enough to call for another leader, the last before it.
+            State::Settled { leader }
+                if self.ring.is_down(leader) && (has_new_successor || self.ring.is_before_dead(leader)) =>
+            {
+                self.start(out);
+            }
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
+                for message in unsent {
+                    self.send_again(message, out);
+                }
+            }
+        }
+    }
+
+    fn send_again(&mut self, message: Msg, out: &mut impl Effects<Self>) {
+        let Some(Receipt { owner, round }) = message.receipt() else { return };
+        match self.ring.onward(owner) {
+            Some(next) => self.handoff.send(next, message, out),
+            // The owner is dead, and its name on lists where it does not belong; or we are alone. Once is enough.
+            None if matches!(message, Msg::Elect { .. }) && round == self.round.known() => self.start(out),
+            None => {}
+        }
+    }
+
+    /// A process is back from a crash. Of its last life nobody may have told us.
+    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
+        if !self.ring.is_down(from) {
+            self.on_peer_down(from, out);
+        }
+        self.on_peer_up(from, out);
+    }
+
     fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
         let has_new_successor = self.ring.readmit(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
         match self.state {
             // Names of this round that went past the peer must not meet with some that did not.
             State::Participant => self.start(out),
@@ -373,7 +496,7 @@ impl RingActiveList {
         match self.state {
             State::Settled { leader } => {
                 if let Some(next) = self.ring.onward(leader) {
-                    out.send(next, Msg::Elected { leader, round: self.round.number() });
+                    self.handoff.send(next, Msg::Elected { leader, round: self.round.number() }, out);
                 }
             }
             State::Vacant => self.start(out),
@@ -400,6 +523,7 @@ impl RingActiveList {
             Age::Current => {}
             Age::New => {
                 self.round.enter(round);
+                self.handoff.forget_taken();
                 self.state = State::Idle;
                 self.active.clear();
             }
@@ -439,12 +563,16 @@ impl Algorithm for RingActiveList {
         topology: Topology::Ring,
         cost: "n^2+n, however many start",
         faults: "crashes: the ring closes over the dead, who takes part starts again",
-        settings: &[Weights::SETTING, RING],
+        settings: &[Weights::SETTING, RING, HANDOFF],
         mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
-        Ok(RingActiveListConfig { weights: Weights::read(settings), mutation: Mutation::of(settings) })
+        Ok(RingActiveListConfig {
+            weights: Weights::read(settings),
+            is_acked: settings.get(HANDOFF.key) == "acked",
+            mutation: Mutation::of(settings),
+        })
     }
 }
 
@@ -460,11 +588,15 @@ impl Election for RingActiveList {
         self.state == State::Participant
     }
 
+    fn reweigh(config: &mut Self::Config, id: NodeId, weight: u64) {
+        config.weights.set(id, weight);
+    }
+
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
         config.weights.highest(eligible.iter().copied()).into_iter().collect()
     }
 
-    fn formula(_config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
         let m = tally.live(members);
         if tally.starters.is_empty() && tally.recovered.is_none() || m <= 1 {
             return Formula::exactly("0", 0);
@@ -472,7 +604,7 @@ impl Election for RingActiveList {
         if tally.recovered.is_some() {
             return Formula { text: "n^2+n, and a second election", low: m * m + m, high: None };
         }
-        Formula::exactly("n^2+n", m * m + m)
+        with_lost_tries(Formula::exactly("n^2+n", m * m + m), config.is_acked, tally, m)
     }
 }
 
@@ -500,7 +632,10 @@ mod tests {
         let sent = world
             .sent
             .iter()
-            .map(|(from, to, message)| format!("{from} {} {} {to}", message.kind(), message.owner()));
+            .map(|(from, to, message)| {
+                (from, to, message.kind(), message.receipt().expect("it has an owner"))
+            })
+            .map(|(from, to, kind, receipt)| format!("{from} {kind} {} {to}", receipt.owner));
         let expected = [
             "p2 Elect p2 p3",
             "p3 Elect p3 p2",
@@ -546,13 +681,23 @@ mod tests {
     }
 
     #[test]
+    fn acknowledged_it_goes_on_past_the_dead() {
+        let acked = &[("handoff", "acked")];
+        trials::keeps_its_formula::<RingActiveList>(acked);
+        trials::finds_the_dead_by_itself::<RingActiveList>(acked, 4_000);
+        trials::weathers::<RingActiveList>(Weather::CRASH, acked, 4_000);
+        trials::weathers::<RingActiveList>(Weather::STORM.tentative(), acked, 10_000);
+        trials::weathers::<RingActiveList>(Weather::DOUBT, acked, 10_000);
+    }
+
+    #[test]
     fn wrong_suspicions_are_got_over() {
         trials::weathers::<RingActiveList>(Weather::DOUBT, &[], 20_000);
     }
 
     #[test]
     fn a_storm_of_crashes_restarts_and_retirements() {
-        trials::weathers::<RingActiveList>(Weather::STORM, &[], 10_000);
+        trials::weathers::<RingActiveList>(Weather::STORM.tentative(), &[], 10_000);
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //!
 //! **Crashes** and recoveries are handled as in the election without votes. A process that hears of a result without
 //! its own ballot starts again, since its vote may change the result; so does one that loses a voter without whom another
-//! would lead.
+//! would lead. With `handoff=acked` no detector is needed; see [`handoff`](super::handoff).
 //!
 //! **Caveats**: those of the election without votes. The ballots are not secret, and everyone counts its own weight as it
 //! likes: this is cooperation, not democracy.
@@ -35,6 +35,7 @@ use core::cmp::Reverse;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
@@ -49,6 +50,7 @@ pub struct RingBallot {
     config: RingBallotConfig,
     round: Round,
     state: State,
+    handoff: Handoff<Msg>,
     /// This is not the first life of the process.
     is_back: bool,
 }
@@ -73,6 +75,7 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RingBallotConfig {
     weights: Weights,
+    is_acked: bool,
     /// Whom each process prefers, if not itself.
     prefers: Option<Arc<BTreeMap<NodeId, NodeId>>>,
     mutation: Option<Mutation>,
@@ -128,20 +131,48 @@ pub enum RingBallotMessage {
         /// As in an election.
         round: Option<u64>,
     },
+    /// I have what you sent. With `handoff=acked` only.
+    Ack(Receipt),
+    /// I am back. With `handoff=acked` only.
+    CheckIn,
 }
 
 use RingBallotMessage as Msg;
 
 impl Message for RingBallotMessage {
     fn kind(&self) -> &'static str {
-        kinds!(self, Election, Coordinator, Inform, Retire)
+        kinds!(self, Election, Coordinator, Inform, Retire, Ack, CheckIn)
+    }
+
+    fn is_overhead(&self) -> bool {
+        matches!(self, Msg::Ack(_) | Msg::CheckIn)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Election { round, .. } | Msg::Retire { round, .. } => visit_round(round, visit),
             Msg::Coordinator { round, .. } | Msg::Inform { round, .. } => visit(Counter::exact(ROUND, round)),
+            Msg::Ack(receipt) => visit_round(&mut receipt.round, visit),
+            Msg::CheckIn => {}
         }
+    }
+}
+
+impl Handed for RingBallotMessage {
+    fn receipt(&self) -> Option<Receipt> {
+        match *self {
+            Msg::Election { initiator: owner, round, .. } | Msg::Retire { uid: owner, round } => {
+                Some(Receipt { owner, round })
+            }
+            Msg::Coordinator { initiator: owner, round, .. } | Msg::Inform { leader: owner, round, .. } => {
+                Some(Receipt { owner, round: Some(round) })
+            }
+            Msg::Ack(_) | Msg::CheckIn => None,
+        }
+    }
+
+    fn ack(receipt: Receipt) -> Self {
+        Msg::Ack(receipt)
     }
 }
 
@@ -150,7 +181,7 @@ impl Protocol for RingBallot {
     type Message = RingBallotMessage;
     type Request = Request;
     type Event = Event;
-    type Timer = ();
+    type Timer = RingTimer;
     type Durable = ();
 
     fn boot(boot: Boot<'_, Self>) -> Self {
@@ -160,6 +191,7 @@ impl Protocol for RingBallot {
             config: boot.config.clone(),
             round,
             state: State::Idle,
+            handoff: Handoff::new(&boot, boot.config.is_acked),
             is_back: round.known().is_none(),
         }
     }
@@ -169,21 +201,45 @@ impl Protocol for RingBallot {
             Input::Receive { from, .. } if !self.ring.is_peer(from) => {
                 out.reject(from, STRANGER);
             }
+            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
+                out.reject(from, "on this ring nothing is acknowledged");
+            }
+            Input::Receive { from, message: Msg::Ack(receipt) } => {
+                if self.handoff.on_ack(from, receipt, out) {
+                    self.on_peer_up(from, out);
+                }
+            }
+            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
             Input::Receive { from, message } => match self.objection(&message) {
                 Some(why) => out.reject(from, why),
-                None => self.receive(message, out),
+                None => {
+                    let receipt = message.receipt();
+                    self.receive(message, out);
+                    self.handoff.acknowledge(from, receipt, out);
+                }
             },
             // A process that comes back has forgotten who leads, and may be the one who should.
-            Input::Start if self.is_back => self.start(out),
+            Input::Start if self.is_back => {
+                if self.config.is_acked {
+                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
+                }
+                self.start(out);
+            }
             Input::Start => {}
             Input::Request(Request::Start) => match self.state {
                 State::Participant => {}
                 State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
             },
             Input::Request(Request::Retire) => self.retire(out),
+            // The group is fixed.
+            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
             Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
-            Input::Expire(()) => {}
+            Input::Expire(RingTimer::Handoff) => {
+                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
+                    self.lose(peer, unsent, out);
+                }
+            }
         }
     }
 
@@ -193,6 +249,7 @@ impl Protocol for RingBallot {
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
+        self.handoff.visit_counters(self.ring.id(), self.ring.members(), visit);
     }
 
     fn assert_invariants(&self) {
@@ -201,6 +258,7 @@ impl Protocol for RingBallot {
         }
 
         self.ring.assert_invariants();
+        self.handoff.assert_invariants(self.ring.id());
         let (me, is_eligible) = (self.ring.id(), self.ring.is_eligible());
         match &self.state {
             State::Idle | State::Participant => {}
@@ -235,6 +293,7 @@ impl RingBallot {
             Msg::Inform { leader, ballots, .. } => (!holds(ballots, *leader) || !is_list(ballots))
                 .then_some("a leader is chosen by ballots of members"),
             Msg::Retire { uid, .. } => (!self.ring.members().contains(*uid)).then_some("only members retire"),
+            Msg::Ack(_) | Msg::CheckIn => None,
         }
     }
 
@@ -252,7 +311,7 @@ impl RingBallot {
                     && self.accept(leader, &ballots, out)
                     && let Some(next) = self.ring.onward(initiator)
                 {
-                    out.send(next, Msg::Coordinator { initiator, round, leader, ballots });
+                    self.handoff.send(next, Msg::Coordinator { initiator, round, leader, ballots }, out);
                 }
             }
             Msg::Inform { round, leader, ballots } => {
@@ -262,7 +321,7 @@ impl RingBallot {
                     && self.leaders() == [leader]
                     && let Some(next) = self.ring.successor()
                 {
-                    out.send(next, Msg::Inform { round, leader, ballots });
+                    self.handoff.send(next, Msg::Inform { round, leader, ballots }, out);
                 }
             }
             Msg::Retire { uid, round } => {
@@ -270,11 +329,13 @@ impl RingBallot {
                     self.on_retire(uid, round, out);
                 }
             }
+            Msg::Ack(_) | Msg::CheckIn => {}
         }
     }
 
     fn start(&mut self, out: &mut impl Effects<Self>) {
         self.round.advance();
+        self.handoff.forget_taken();
         self.compete(out);
     }
 
@@ -285,8 +346,10 @@ impl RingBallot {
         self.state = if is_eligible { State::Participant } else { State::Vacant };
         let ballots = [self.config.ballot(me)].into();
         match (self.ring.successor(), is_eligible) {
-            (Some(next), true) => out.send(next, Msg::Election { initiator: me, round, ballots }),
-            (Some(next), false) => out.send(next, Msg::Retire { uid: me, round }),
+            (Some(next), true) => {
+                self.handoff.send(next, Msg::Election { initiator: me, round, ballots }, out);
+            }
+            (Some(next), false) => self.handoff.send(next, Msg::Retire { uid: me, round }, out),
             (None, true) => self.finish(ballots, out),
             (None, false) => {}
         }
@@ -309,13 +372,26 @@ impl RingBallot {
         if self.ring.is_eligible() {
             ballots.push(self.config.ballot(me));
         }
+        self.pass_on(initiator, round, ballots, out);
+    }
+
+    /// Passes a list on.
+    fn pass_on(
+        &mut self,
+        initiator: NodeId,
+        round: Option<u64>,
+        mut ballots: Vec<Ballot>,
+        out: &mut impl Effects<Self>,
+    ) {
         match self.ring.onward(initiator) {
-            Some(next) => out.send(next, Msg::Election { initiator, round, ballots }),
+            Some(next) => self.handoff.send(next, Msg::Election { initiator, round, ballots }, out),
+            None if initiator == self.ring.id() => self.finish(ballots, out),
             // The initiator is dead, and the list complete. In a round of its own: should the initiator be back, it
             // may find another result in this one.
             None => {
                 ballots.retain(|ballot| ballot.voter != initiator);
                 self.round.advance();
+                self.handoff.forget_taken();
                 self.state = State::Participant;
                 self.finish(ballots, out);
             }
@@ -331,20 +407,28 @@ impl RingBallot {
         };
         // It has died since the list came by: whoever stood before it starts again when it hears of that.
         if self.ring.is_down(leader) {
+            // Acked, it may be that nobody else hears of it.
+            if self.config.is_acked {
+                self.start(out);
+            }
             return;
         }
         self.round.settle();
         self.settle(leader, &ballots, out);
         if let Some(next) = self.ring.successor() {
             let round = self.round.number();
-            out.send(next, Msg::Coordinator { initiator: me, round, leader, ballots });
+            self.handoff.send(next, Msg::Coordinator { initiator: me, round, leader, ballots }, out);
         }
     }
 
     /// Takes on a leader; starts an election instead if this one was held without us, or made us leader too late.
     fn accept(&mut self, leader: NodeId, ballots: &[Ballot], out: &mut impl Effects<Self>) -> bool {
         let me = self.ring.id();
-        if self.ring.is_eligible() && !holds(ballots, me) || !self.ring.is_eligible() && leader == me {
+        let is_slighted =
+            self.ring.is_eligible() && !holds(ballots, me) || !self.ring.is_eligible() && leader == me;
+        // Acked, the result may come when all else is known; the last process before a dead leader is the one to call.
+        let is_late = self.config.is_acked && self.ring.is_before_dead(leader);
+        if is_slighted || is_late {
             self.start(out);
             return false;
         }
@@ -373,13 +457,17 @@ impl RingBallot {
             State::Idle | State::Vacant => {
                 self.state = State::Vacant;
                 if let Some(next) = self.ring.onward(uid) {
-                    out.send(next, Msg::Retire { uid, round });
+                    self.handoff.send(next, Msg::Retire { uid, round }, out);
                 }
             }
         }
     }
 
     fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
         let has_new_successor = self.ring.bypass(peer);
         match &self.state {
             // The peer may have died with the message that we wait for.
@@ -391,8 +479,67 @@ impl RingBallot {
         }
     }
 
+    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match &self.state {
+            // It may have died with what it had taken.
+            State::Participant | State::Vacant if has_new_successor && has_taken => self.start(out),
+            // One is enough to call for another leader, the last before it.
+            State::Settled { leader, ballots }
+                if self.recount(ballots) != Some(*leader)
+                    && (has_new_successor || self.is_before_a_dead_voter(ballots)) =>
+            {
+                self.start(out);
+            }
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+        }
+    }
+
+    fn send_again(&mut self, message: Msg, out: &mut impl Effects<Self>) {
+        let next = match message {
+            Msg::Election { initiator, round, ballots } => {
+                return self.pass_on(initiator, round, ballots, out);
+            }
+            Msg::Coordinator { initiator: owner, .. } | Msg::Retire { uid: owner, .. } => {
+                self.ring.onward(owner)
+            }
+            Msg::Inform { .. } => self.ring.successor(),
+            Msg::Ack(_) | Msg::CheckIn => None,
+        };
+        if let Some(next) = next {
+            self.handoff.send(next, message, out);
+        }
+    }
+
+    /// A process is back from a crash. Of its last life nobody may have told us.
+    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
+        if !self.ring.is_down(from) {
+            self.on_peer_down(from, out);
+        }
+        self.on_peer_up(from, out);
+    }
+
     fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
         let has_new_successor = self.ring.readmit(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
         match self.state {
             // Lists of this round that went past the peer must not meet with some that did not.
             State::Participant => self.start(out),
@@ -407,7 +554,7 @@ impl RingBallot {
             State::Settled { leader, ballots } => {
                 if let Some(next) = self.ring.successor() {
                     let (round, leader, ballots) = (self.round.number(), *leader, ballots.clone());
-                    out.send(next, Msg::Inform { round, leader, ballots });
+                    self.handoff.send(next, Msg::Inform { round, leader, ballots }, out);
                 }
             }
             State::Vacant => self.start(out),
@@ -422,6 +569,10 @@ impl RingBallot {
             State::Participant | State::Settled { .. } => self.start(out),
             State::Idle | State::Vacant => {}
         }
+    }
+
+    fn is_before_a_dead_voter(&self, ballots: &[Ballot]) -> bool {
+        ballots.iter().any(|ballot| self.ring.is_before_dead(ballot.voter))
     }
 
     /// Who would lead by the ballots of those who are not down.
@@ -440,6 +591,7 @@ impl RingBallot {
             Age::Current => {}
             Age::New => {
                 self.round.enter(round);
+                self.handoff.forget_taken();
                 self.state = State::Idle;
             }
         }
@@ -509,6 +661,7 @@ impl Algorithm for RingBallot {
         settings: &[
             Weights::SETTING,
             RING,
+            HANDOFF,
             Setting {
                 key: "prefers",
                 values: Values::Numbers,
@@ -531,6 +684,7 @@ impl Algorithm for RingBallot {
         }
         Ok(RingBallotConfig {
             weights: Weights::read(settings),
+            is_acked: settings.get(HANDOFF.key) == "acked",
             prefers: (!prefers.is_empty()).then(|| Arc::new(prefers)),
             mutation: Mutation::of(settings),
         })
@@ -549,6 +703,10 @@ impl Election for RingBallot {
         matches!(self.state, State::Participant)
     }
 
+    fn reweigh(config: &mut Self::Config, id: NodeId, weight: u64) {
+        config.weights.set(id, weight);
+    }
+
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
         // The ideal, whatever a mutant makes of it.
         let config = RingBallotConfig { mutation: None, ..config.clone() };
@@ -556,7 +714,7 @@ impl Election for RingBallot {
         config.count(&ballots).into_iter().collect()
     }
 
-    fn formula(_config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
+    fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
         let m = tally.live(members);
         let all = 2 * m * tally.starters.len() as u64;
         if tally.recovered.is_some() {
@@ -565,7 +723,8 @@ impl Election for RingBallot {
         if m <= 1 {
             return Formula::exactly("0", 0);
         }
-        Formula::exactly("2n per starter", all)
+        let starters = tally.starters.len() as u64;
+        with_lost_tries(Formula::exactly("2n per starter", all), config.is_acked, tally, starters)
     }
 }
 
@@ -632,14 +791,28 @@ mod tests {
     }
 
     #[test]
+    fn acknowledged_it_goes_on_past_the_dead() {
+        let acked = &[("handoff", "acked")];
+        trials::keeps_its_formula::<RingBallot>(acked);
+        trials::finds_the_dead_by_itself::<RingBallot>(acked, 4_000);
+        trials::weathers::<RingBallot>(Weather::CRASH, acked, 4_000);
+        trials::weathers::<RingBallot>(Weather::STORM.tentative(), acked, 10_000);
+        trials::weathers::<RingBallot>(Weather::DOUBT, acked, 10_000);
+    }
+
+    #[test]
     fn wrong_suspicions_are_got_over() {
         trials::weathers::<RingBallot>(Weather::DOUBT, &[], 20_000);
     }
 
     #[test]
     fn a_storm_of_crashes_restarts_and_retirements() {
-        trials::weathers::<RingBallot>(Weather::STORM, &[], 10_000);
-        trials::weathers::<RingBallot>(Weather::STORM, &[("prefers", "1:2"), ("weights", "1:3")], 10_000);
+        trials::weathers::<RingBallot>(Weather::STORM.tentative(), &[], 10_000);
+        trials::weathers::<RingBallot>(
+            Weather::STORM.tentative(),
+            &[("prefers", "1:2"), ("weights", "1:3")],
+            10_000,
+        );
     }
 
     #[test]

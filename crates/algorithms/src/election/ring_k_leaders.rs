@@ -23,7 +23,8 @@
 //! **Crashes**: see [`ring`](super::ring). A process whose successor dies sends its last message again, past the dead one; if
 //! several starters are under way, it starts the next round instead. If the starter is dead, the last process before it
 //! finishes the election in its place. The confirming lap notices the death of a chosen one, the committing lap does so at
-//! the process before it. Who ought to be among the leaders and is not starts again.
+//! the process before it. Who ought to be among the leaders and is not starts again. With `handoff=acked` no detector is
+//! needed; see [`handoff`](super::handoff).
 //!
 //! **Caveats**: the confirmation shows that the leaders were alive, not that they are. Two starters of the same round commit
 //! independently; in the midst of crashes and recoveries they may differ, until the next round.
@@ -33,6 +34,7 @@ use alloc::vec::Vec;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
@@ -47,6 +49,7 @@ pub struct RingKLeaders {
     config: RingKLeadersConfig,
     round: Round,
     state: State,
+    handoff: Handoff<Msg>,
     /// How far this process has got as the initiator of this round.
     stage: Stage,
     /// What it sent last in this round: lost, if the successor dies with it.
@@ -83,6 +86,7 @@ enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RingKLeadersConfig {
     weights: Weights,
+    is_acked: bool,
     /// How many shall lead.
     k: usize,
     /// Whether a third lap puts them into office.
@@ -136,13 +140,21 @@ pub enum RingKLeadersMessage {
         /// As in an election.
         round: Option<u64>,
     },
+    /// I have what you sent. With `handoff=acked` only.
+    Ack(Receipt),
+    /// I am back. With `handoff=acked` only.
+    CheckIn,
 }
 
 use RingKLeadersMessage as Msg;
 
 impl Message for RingKLeadersMessage {
     fn kind(&self) -> &'static str {
-        kinds!(self, Election, Choose, Commit, Inform, Retire)
+        kinds!(self, Election, Choose, Commit, Inform, Retire, Ack, CheckIn)
+    }
+
+    fn is_overhead(&self) -> bool {
+        matches!(self, Msg::Ack(_) | Msg::CheckIn)
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -157,6 +169,8 @@ impl RingKLeadersMessage {
             Msg::Choose { round, .. } | Msg::Commit { round, .. } | Msg::Inform { round, .. } => {
                 visit(Counter::exact(ROUND, round));
             }
+            Msg::Ack(receipt) => visit_round(&mut receipt.round, visit),
+            Msg::CheckIn => {}
         }
     }
 
@@ -167,8 +181,28 @@ impl RingKLeadersMessage {
             | Msg::Choose { initiator, .. }
             | Msg::Commit { initiator, .. } => Some(*initiator),
             Msg::Retire { uid, .. } => Some(*uid),
-            Msg::Inform { .. } => None,
+            Msg::Inform { .. } | Msg::Ack(_) | Msg::CheckIn => None,
         }
+    }
+}
+
+impl Handed for RingKLeadersMessage {
+    fn receipt(&self) -> Option<Receipt> {
+        match self {
+            Msg::Election { initiator, round, .. } => Some(Receipt { owner: *initiator, round: *round }),
+            Msg::Retire { uid, round } => Some(Receipt { owner: *uid, round: *round }),
+            Msg::Choose { initiator, round, .. } | Msg::Commit { initiator, round, .. } => {
+                Some(Receipt { owner: *initiator, round: Some(*round) })
+            }
+            Msg::Inform { leaders, round } => {
+                leaders.first().map(|leader| Receipt { owner: *leader, round: Some(*round) })
+            }
+            Msg::Ack(_) | Msg::CheckIn => None,
+        }
+    }
+
+    fn ack(receipt: Receipt) -> Self {
+        Msg::Ack(receipt)
     }
 }
 
@@ -177,7 +211,7 @@ impl Protocol for RingKLeaders {
     type Message = RingKLeadersMessage;
     type Request = Request;
     type Event = Event;
-    type Timer = ();
+    type Timer = RingTimer;
     type Durable = ();
 
     fn boot(boot: Boot<'_, Self>) -> Self {
@@ -187,6 +221,7 @@ impl Protocol for RingKLeaders {
             config: boot.config.clone(),
             round,
             state: State::Idle,
+            handoff: Handoff::new(&boot, boot.config.is_acked),
             stage: Stage::Open,
             last: None,
             crowded: false,
@@ -199,21 +234,45 @@ impl Protocol for RingKLeaders {
             Input::Receive { from, .. } if !self.ring.is_peer(from) => {
                 out.reject(from, STRANGER);
             }
+            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
+                out.reject(from, "on this ring nothing is acknowledged");
+            }
+            Input::Receive { from, message: Msg::Ack(receipt) } => {
+                if self.handoff.on_ack(from, receipt, out) {
+                    self.on_peer_up(from, out);
+                }
+            }
+            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
             Input::Receive { from, message } => match self.objection(&message) {
                 Some(why) => out.reject(from, why),
-                None => self.receive(message, out),
+                None => {
+                    let receipt = message.receipt();
+                    self.receive(message, out);
+                    self.handoff.acknowledge(from, receipt, out);
+                }
             },
             // A process that comes back has forgotten who leads, and may be one who should.
-            Input::Start if self.is_back => self.start(out),
+            Input::Start if self.is_back => {
+                if self.config.is_acked {
+                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
+                }
+                self.start(out);
+            }
             Input::Start => {}
             Input::Request(Request::Start) => match self.state {
                 State::Participant => {}
                 State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
             },
             Input::Request(Request::Retire) => self.retire(out),
+            // The group is fixed.
+            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
             Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
-            Input::Expire(()) => {}
+            Input::Expire(RingTimer::Handoff) => {
+                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
+                    self.lose(peer, unsent, out);
+                }
+            }
         }
     }
 
@@ -223,6 +282,7 @@ impl Protocol for RingKLeaders {
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         visit(self.round.counter());
+        self.handoff.visit_counters(self.ring.id(), self.ring.members(), visit);
         if let Some(last) = &mut self.last {
             last.visit_rounds(visit);
         }
@@ -234,6 +294,7 @@ impl Protocol for RingKLeaders {
         }
 
         self.ring.assert_invariants();
+        self.handoff.assert_invariants(self.ring.id());
         let (me, is_eligible) = (self.ring.id(), self.ring.is_eligible());
         assert!(!self.crowded || self.last.is_some(), "who saw two initiators has sent something");
         match &self.state {
@@ -269,6 +330,7 @@ impl RingKLeaders {
             Msg::Commit { initiator, leaders, .. } => is_list(&[*initiator]) && may_lead(leaders),
             Msg::Inform { leaders, .. } => may_lead(leaders),
             Msg::Retire { uid, .. } => is_list(&[*uid]),
+            Msg::Ack(_) | Msg::CheckIn => true,
         };
         (!fits).then_some(
             "lists name members, each once, the starter first; leaders are at most as many as wanted",
@@ -301,7 +363,7 @@ impl RingKLeaders {
                     && self.leaders() == leaders
                     && let Some(next) = self.ring.successor()
                 {
-                    out.send(next, Msg::Inform { round, leaders });
+                    self.handoff.send(next, Msg::Inform { round, leaders }, out);
                 }
             }
             Msg::Retire { uid, round } => {
@@ -309,11 +371,13 @@ impl RingKLeaders {
                     self.on_retire(uid, round, out);
                 }
             }
+            Msg::Ack(_) | Msg::CheckIn => {}
         }
     }
 
     fn start(&mut self, out: &mut impl Effects<Self>) {
         self.round.advance();
+        self.handoff.forget_taken();
         self.compete(out);
     }
 
@@ -458,13 +522,14 @@ impl RingKLeaders {
         if let Some(next) = self.ring.onward(owner) {
             self.crowded |= self.last.as_ref().is_some_and(|last| last.owner() != Some(owner));
             self.last = Some(message.clone());
-            return out.send(next, message);
+            return self.handoff.send(next, message, out);
         }
         match message {
             // In a round of its own: should the initiator be back, it may find another result in this one.
             Msg::Election { mut list, .. } => {
                 list.retain(|id| *id != owner);
                 self.round.advance();
+                self.handoff.forget_taken();
                 self.clear();
                 self.state = State::Participant;
                 self.choose(list, out);
@@ -473,7 +538,7 @@ impl RingKLeaders {
                 list.retain(|id| *id != owner);
                 self.conclude(leaders, &list, out);
             }
-            Msg::Commit { .. } | Msg::Inform { .. } | Msg::Retire { .. } => {}
+            Msg::Commit { .. } | Msg::Inform { .. } | Msg::Retire { .. } | Msg::Ack(_) | Msg::CheckIn => {}
         }
     }
 
@@ -491,6 +556,10 @@ impl RingKLeaders {
     }
 
     fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
         let has_new_successor = self.ring.bypass(peer);
         match &self.state {
             State::Vacant => self.start(out),
@@ -498,19 +567,69 @@ impl RingKLeaders {
                 self.start(out);
             }
             State::Participant if has_new_successor => self.send_again(out),
-            State::Settled { .. } if has_new_successor => {
-                // Without the third lap the initiator still waits for the second one.
-                if matches!(self.last, Some(Msg::Choose { .. })) && !self.config.commits {
-                    self.send_again(out);
-                }
-                self.greet(out);
-            }
+            State::Settled { .. } if has_new_successor => self.greet_and_finish(out),
             State::Idle | State::Participant | State::Settled { .. } => {}
         }
     }
 
+    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        let is_before = |leader: &NodeId| {
+            self.ring.is_down(*leader) && (has_new_successor || self.ring.is_before_dead(*leader))
+        };
+        match &self.state {
+            State::Vacant if has_new_successor && has_taken => self.start(out),
+            // It may have died with what it had taken.
+            State::Participant if has_new_successor && has_taken => self.send_again(out),
+            // One is enough to call for other leaders, the last before a dead one.
+            State::Settled { leaders } if leaders.iter().any(is_before) => self.start(out),
+            State::Settled { .. } if has_new_successor && unsent.is_empty() => self.greet_and_finish(out),
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.owner().is_some_and(|owner| self.ring.onward(owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                self.send_all_again(unsent, out);
+            }
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
+                self.send_all_again(unsent, out);
+            }
+        }
+    }
+
+    fn send_all_again(&mut self, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        for message in unsent {
+            match message {
+                Msg::Inform { .. } => {
+                    if let Some(next) = self.ring.successor() {
+                        self.handoff.send(next, message, out);
+                    }
+                }
+                _ => self.pass_on(message, out),
+            }
+        }
+    }
+
+    /// A process is back from a crash. Of its last life nobody may have told us.
+    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
+        if !self.ring.is_down(from) {
+            self.on_peer_down(from, out);
+        }
+        self.on_peer_up(from, out);
+    }
+
     fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
         let has_new_successor = self.ring.readmit(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
         match self.state {
             // Lists of this round that went past the peer must not meet with some that did not.
             State::Participant => self.start(out),
@@ -527,12 +646,21 @@ impl RingKLeaders {
         }
     }
 
+    /// Tells a new successor who leads. Without the third lap the initiator still waits for the second one.
+    fn greet_and_finish(&mut self, out: &mut impl Effects<Self>) {
+        if matches!(self.last, Some(Msg::Choose { .. })) && !self.config.commits {
+            self.send_again(out);
+        }
+        self.greet(out);
+    }
+
     /// Tells a new successor who leads.
     fn greet(&mut self, out: &mut impl Effects<Self>) {
         match &self.state {
             State::Settled { leaders } => {
                 if let Some(next) = self.ring.successor() {
-                    out.send(next, Msg::Inform { round: self.round.number(), leaders: leaders.clone() });
+                    let (round, leaders) = (self.round.number(), leaders.clone());
+                    self.handoff.send(next, Msg::Inform { round, leaders }, out);
                 }
             }
             State::Vacant => self.start(out),
@@ -559,6 +687,7 @@ impl RingKLeaders {
             Age::Current => {}
             Age::New => {
                 self.round.enter(round);
+                self.handoff.forget_taken();
                 self.clear();
                 self.state = State::Idle;
             }
@@ -620,6 +749,7 @@ impl Algorithm for RingKLeaders {
         settings: &[
             Weights::SETTING,
             RING,
+            HANDOFF,
             Setting {
                 key: "k",
                 values: Values::Number(1, 64),
@@ -641,6 +771,7 @@ impl Algorithm for RingKLeaders {
     fn configure(settings: &Settings, _members: &Members) -> Result<Self::Config, SettingError> {
         Ok(RingKLeadersConfig {
             weights: Weights::read(settings),
+            is_acked: settings.get(HANDOFF.key) == "acked",
             k: settings.number("k") as usize,
             commits: settings.get("commit") == "yes",
             mutation: Mutation::of(settings),
@@ -660,6 +791,10 @@ impl Election for RingKLeaders {
         self.state == State::Participant
     }
 
+    fn reweigh(config: &mut Self::Config, id: NodeId, weight: u64) {
+        config.weights.set(id, weight);
+    }
+
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
         // The ideal, whatever a mutant makes of it.
         RingKLeadersConfig { mutation: None, ..config.clone() }.highest(eligible)
@@ -675,7 +810,7 @@ impl Election for RingKLeaders {
         if m <= 1 {
             return Formula::exactly("0", 0);
         }
-        Formula::exactly(text, all)
+        with_lost_tries(Formula::exactly(text, all), config.is_acked, tally, tally.starters.len() as u64)
     }
 }
 

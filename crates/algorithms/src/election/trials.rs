@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use std::println;
 
-use conclave_core::{Incarnation, Input, Members, NodeId};
+use conclave_core::{Incarnation, Input, Members, Message as _, NodeId};
 
 use super::{Election, Properties, Request, Tally};
 use crate::testing::{Dice, World};
@@ -45,12 +45,19 @@ pub fn world<A: Election>(members: &Members, config: &A::Config, absent: &[NodeI
     world
 }
 
-/// Delivers in random order, each channel in its own, until nothing travels; says whether that came to pass.
+/// Delivers in random order, each channel in its own, until nothing travels, and lets timers run out then; says whether all
+/// came to rest.
 pub fn shake<A: Election>(world: &mut Judged<A>, dice: &mut Dice) -> bool {
     for _ in 0..20_000 {
         let travelling = world.travelling();
         if travelling.is_empty() {
-            return true;
+            let armed = world.armed();
+            if armed.is_empty() {
+                return true;
+            }
+            let (id, timer) = dice.pick(&armed).clone();
+            world.expire(id, timer);
+            continue;
         }
         let (from, to, _) = *dice.pick(&travelling);
         world.deliver_nth(from, to, 0);
@@ -94,9 +101,49 @@ pub fn keeps_its_formula<A: Election>(given: &[(&str, &str)]) {
                 assert!(broken.is_empty(), "{members:?} from {starters:?} breaks {broken:?}");
                 let tally = Tally { starters: &starters, absent: &absent, recovered: None, disturbed: false };
                 let formula = A::formula(&config, &members, &tally);
-                let sent = world.sent.len() as u64;
+                let sent = counted(&world) as u64;
                 assert!(formula.admits(sent), "{members:?} from {starters:?}: {sent}, not {formula:?}");
             }
+        }
+    }
+}
+
+/// How many messages were sent, overhead left out.
+pub fn counted<A: Election>(world: &Judged<A>) -> usize {
+    world.sent.iter().filter(|(_, _, message)| !message.is_overhead()).count()
+}
+
+/// Without a failure detector, one process crashes at any moment; then another is asked to start. All who are left agree on
+/// the right leader.
+pub fn finds_the_dead_by_itself<A: Election>(given: &[(&str, &str)], seeds: u64) {
+    for seed in 0..seeds {
+        let mut dice = Dice(seed);
+        let members = shuffled(2 + dice.below(5) as u32, &mut dice);
+        let config = config::<A>(given, None, &members);
+        let mut world = world::<A>(&members, &config, &[]);
+        for id in members.iter() {
+            if dice.below(2) == 0 {
+                world.request(id.0, Request::Start);
+            }
+        }
+        for _ in 0..dice.below(30) {
+            let travelling = world.travelling();
+            if !travelling.is_empty() {
+                let (from, to, _) = *dice.pick(&travelling);
+                world.deliver_nth(from, to, 0);
+            }
+        }
+        let everyone: Vec<_> = members.iter().collect();
+        let victim = *dice.pick(&everyone);
+        world.crash(victim.0);
+        assert!(shake(&mut world, &mut dice), "seed {seed}: {members:?} comes to rest without {victim}");
+        let living: Vec<_> = members.iter().filter(|id| *id != victim).collect();
+        world.request(dice.pick(&living).0, Request::Start);
+        assert!(shake(&mut world, &mut dice), "seed {seed}: {members:?} comes to rest after a new call");
+        let winners = A::winners(&config, &members, &living);
+        for id in living {
+            let process = world.process(id.0);
+            assert_eq!(process.leaders(), winners, "seed {seed}: {id} of {members:?} without {victim}");
         }
     }
 }
@@ -131,7 +178,8 @@ pub struct Weather {
     pub restarts: bool,
     pub retirements: bool,
     pub wrong_suspicions: bool,
-    /// Leaders may be announced before they are certain: no judgement on E1.
+    /// Leaders may be announced before they are certain: no judgement on E1. On a ring, who comes back before all have
+    /// heard of its crash may be passed over by those who hear of it then.
     pub tentative: bool,
 }
 
@@ -231,7 +279,10 @@ impl<A: Election> Storm<A> {
             let travelling = self.world.travelling();
             let told: Vec<_> =
                 self.notices.iter().filter(|(_, queue)| !queue.is_empty()).map(|(id, _)| *id).collect();
-            let quiet = travelling.is_empty() && told.is_empty();
+            // Who has nothing under way has waited for as long as it takes.
+            let is_idle = |id: &NodeId| !travelling.iter().any(|(from, to, _)| from == id || to == id);
+            let due: Vec<_> = self.world.armed().into_iter().filter(|(id, _)| is_idle(id)).collect();
+            let quiet = travelling.is_empty() && told.is_empty() && due.is_empty();
             if quiet && crashes == 0 {
                 return self.judge();
             }
@@ -243,6 +294,10 @@ impl<A: Election> Storm<A> {
                 0..4 if !told.is_empty() => {
                     let id = *self.dice.pick(&told);
                     self.notify(id);
+                }
+                choice if !due.is_empty() && (choice == 11 || travelling.is_empty()) => {
+                    let (id, timer) = self.dice.pick(&due).clone();
+                    self.world.expire(id, timer);
                 }
                 _ if !travelling.is_empty() => {
                     let (from, to, _) = *self.dice.pick(&travelling);

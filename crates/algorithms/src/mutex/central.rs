@@ -64,6 +64,8 @@ pub struct Central {
     /// Our last request; the one that we wait for or hold, unless we are idle.
     mine: RequestId,
     heard: Heard,
+    /// The coordinator has told us that our request is in its queue.
+    queued: bool,
     /// How long an answer takes at most.
     patience: Duration,
     /// The books, if we are the coordinator.
@@ -97,7 +99,10 @@ struct Grant {
 /// Settings of [`Central`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CentralConfig {
+    /// Who keeps the lock; where it is yet to be elected, who would be if everyone is alive.
     coordinator: NodeId,
+    /// Nobody does until the first election.
+    is_elected: bool,
     answer: Answer,
     watch: Watch,
     mutation: Option<Mutation>,
@@ -240,6 +245,7 @@ impl Protocol for Central {
             epoch: Epoch::FIRST,
             mine: RequestId { client: boot.id, number: numbers_before(boot.life) },
             heard: Heard::Answer,
+            queued: false,
             patience: boot.timing.answer_timeout(),
             desk: (boot.id == boot.config.coordinator).then(Desk::default),
         }
@@ -267,13 +273,16 @@ impl Protocol for Central {
                 }
             }
             // A sign of life: the request is in the queue, and its grant follows.
-            Input::Receive { from, message: Msg::Denied { .. } | Msg::Queued { .. } | Msg::Pong } => {
-                if from == self.config.coordinator {
-                    self.heard = Heard::Answer;
-                } else {
-                    out.reject(from, "only the coordinator keeps a queue");
-                }
+            Input::Receive { from, message: Msg::Denied { .. } | Msg::Queued { .. } | Msg::Pong }
+                if from != self.config.coordinator =>
+            {
+                out.reject(from, "only the coordinator keeps a queue");
             }
+            Input::Receive { message: Msg::Denied { rid } | Msg::Queued { rid, .. }, .. } => {
+                self.heard = Heard::Answer;
+                self.queued |= rid == self.mine && self.state == State::Waiting;
+            }
+            Input::Receive { message: Msg::Pong, .. } => self.heard = Heard::Answer,
             Input::Receive { from, message: Msg::Ping } => out.send(from, Msg::Pong),
             Input::Expire(CentralTimer::Answer) => self.on_answer_timeout(out),
             Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
@@ -346,6 +355,7 @@ impl Protocol for Central {
 impl Central {
     fn acquire(&mut self, out: &mut impl Effects<Self>) {
         self.state = State::Waiting;
+        self.queued = false;
         self.mine.number = self.mine.number.saturating_add(1);
         if self.desk.is_some() {
             self.on_request(self.mine, out);
@@ -384,6 +394,7 @@ impl Central {
         match self.state {
             State::Waiting if rid == self.mine => {
                 self.state = State::Holding;
+                self.queued = false;
                 out.emit(Event::Granted { fence });
             }
             // The answer to a retry; we are inside already.
@@ -397,6 +408,7 @@ impl Central {
 
     fn become_idle(&mut self, out: &mut impl Effects<Self>) {
         self.state = State::Idle;
+        self.queued = false;
         if self.desk.is_some() {
             self.on_release(self.mine, out);
         } else {
@@ -546,10 +558,10 @@ impl Algorithm for Central {
             },
             Setting {
                 key: "coordinator",
-                values: Values::Process,
+                values: Values::ProcessOr(&["highest", "elected"]),
                 default: "highest",
                 unsafe_values: &[],
-                help: "who keeps the lock: the id of a process, or the highest",
+                help: "who keeps the lock: the id of a process, the highest, or whoever is elected when somebody asks first",
             },
             Setting {
                 key: "watch",
@@ -572,6 +584,7 @@ impl Algorithm for Central {
         })?;
         Ok(CentralConfig {
             coordinator,
+            is_elected: settings.get("coordinator") == "elected",
             answer: match settings.get("variant") {
                 "denied" => Answer::Denied,
                 "queued" => Answer::Queued,
@@ -608,20 +621,41 @@ impl Mutex for Central {
         if let Some(desk) = &mut process.desk {
             desk.holder = roll.inside().map(|(client, fence)| Grant { rid: rid(client), fence });
             if process.config.mutation != Some(Mutation::ForgetQueue) {
-                desk.queue = roll.waiting().iter().map(|stamp| rid(stamp.process)).collect();
+                desk.queue = roll.queue().into_iter().map(rid).collect();
             }
             process.reopen(out);
         }
         process
     }
 
-    fn promises(_config: &Self::Config, members: &Members) -> Promises {
+    fn begins_unled(config: &Self::Config) -> bool {
+        config.is_elected
+    }
+
+    fn led_by(config: &Self::Config, leader: NodeId) -> Self::Config {
+        CentralConfig { coordinator: leader, ..config.clone() }
+    }
+
+    fn promises(config: &Self::Config, members: &Members) -> Promises {
         Promises {
             no_starvation: true,
-            overtaking: Some(members.len() as u64 - 1),
-            arrival_order: true,
+            // What is asked for before the election arrives after it, in whatever order.
+            overtaking: (!config.is_elected).then(|| members.len() as u64 - 1),
+            arrival_order: !config.is_elected,
             ..Promises::NOTHING
         }
+    }
+
+    fn tells_queue(config: &Self::Config) -> bool {
+        config.answer != Answer::Silent
+    }
+
+    fn keeps_queue(&self) -> bool {
+        self.desk.is_some() && Self::tells_queue(&self.config)
+    }
+
+    fn is_queued(&self) -> bool {
+        self.state == State::Waiting && (self.queued || self.keeps_queue())
     }
 
     fn suspected(&self) -> Option<NodeId> {
@@ -639,6 +673,9 @@ impl Mutex for Central {
         };
         let paid = 3 * of_clients(tally.entries);
         match config.answer {
+            _ if config.is_elected => {
+                Formula { text: "3, and 0 for the coordinator, and the election", low: paid, high: None }
+            }
             Answer::Silent => Formula::exactly("3, and 0 for the coordinator", paid),
             Answer::Denied | Answer::Queued => Formula::exactly(
                 "3, and one for each that waited, and 0 for the coordinator",
@@ -649,7 +686,8 @@ impl Mutex for Central {
 
     fn client_hops(config: &Self::Config, _members: &Members, requester: NodeId) -> RangeInclusive<u32> {
         let hops = if requester == config.coordinator { 0 } else { 2 };
-        hops..=hops
+        // The first request waits for the election.
+        if config.is_elected { 0..=u32::MAX } else { hops..=hops }
     }
 }
 

@@ -11,15 +11,16 @@ use conclave_core::{Input, Members};
 
 use super::users::Entries;
 use super::{
-    Entering, Epoch, Event, Ledger, LockMeter, Locks, LocksDesk, Mutex, Properties, Request, Scope, Tally,
+    Boxed, BoxedConfig, Entering, Epoch, Event, Ledger, LockMeter, Locks, LocksDesk, Mutex, Properties,
+    Request, Scope, Tally,
 };
 use crate::demand::{Demand, Load};
 use crate::family::{Endless, EventText, Family, Kind, Prepared, Registered, Searches, Usage, Use, Wanted};
 use crate::measure::grouped;
 use crate::span::Span;
 use crate::{
-    About, Arena, Breach, Named, NamedConfig, Recovering, SettingError, is_mutant_of_recovery, recovers,
-    recovery,
+    About, Algorithm, Arena, Breach, Named, NamedConfig, Recovering, SettingError, is_mutant_of_recovery,
+    recovers, recovery,
 };
 
 /// At most one process at a time.
@@ -125,8 +126,12 @@ impl<L: Locks> Family for Locking<L> {
         matches!(L::told(event).1, Event::Granted { .. } | Event::Left)
     }
 
-    fn is_token_based() -> bool {
-        L::MOVES_TOKEN
+    fn read_message(config: &L::Config, bytes: &[u8]) -> Option<L::Message> {
+        L::read(config, bytes)
+    }
+
+    fn is_token_based(config: &L::Config) -> bool {
+        L::moves_token(config)
     }
 
     fn token(state: &L) -> Option<Epoch> {
@@ -157,7 +162,7 @@ fn word(request: Request) -> &'static str {
 /// An algorithm for mutual exclusion, ready to be registered.
 pub struct Of<A>(PhantomData<A>);
 
-impl<A: Mutex> Registered for Of<A> {
+impl<A: Mutex + Algorithm> Registered for Of<A> {
     const ABOUT: &'static About = &A::ABOUT;
 
     /// A live lock always recovers, since real processes do fail, and a live process serves any number of locks. In the
@@ -173,19 +178,18 @@ impl<A: Mutex> Registered for Of<A> {
         let decided = live || (wanted.recovery() == "auto" && whole && wanted.failures);
         let recovers = live || recovers::<A>(&wanted.settings::<A>(decided)?, &members);
         let several = wanted.locks > 1 || live;
-        match (recovers, several) {
-            (true, true) if U::SEVERAL => {
-                Ok(user.with(several_of(single::<Recovering<A>>(wanted, decided)?)))
-            }
-            (true, false) if U::SINGLE => Ok(user.with(single::<Recovering<A>>(wanted, decided)?)),
-            (false, true) if U::SEVERAL && U::BARE => {
-                Ok(user.with(several_of(single::<A>(wanted, decided)?)))
-            }
-            (false, false) if U::SINGLE && U::BARE => Ok(user.with(single::<A>(wanted, decided)?)),
-            (_, true) => Err(SettingError::Unfit("only one lock is possible here".into())),
-            (_, false) => {
-                Err(SettingError::Unfit("a single lock without recovery is not possible here".into()))
-            }
+        let settings = &wanted.settings::<A>(decided)?;
+        let algorithm = A::configure(settings, &members)?;
+        let (about, recovering) = const { (&A::ABOUT, &<Recovering<A> as Algorithm>::ABOUT) };
+        if U::TYPED && !recovers && !several {
+            return Ok(user.with(single::<A>(about, algorithm, wanted, decided)?));
+        }
+        let algorithm = BoxedConfig::new::<A>(algorithm);
+        if recovers {
+            let config = Recovering::<Boxed>::around(algorithm, settings, &members)?;
+            give(single::<Recovering<Boxed>>(recovering, config, wanted, decided)?, several, user)
+        } else {
+            give(single::<Boxed>(about, algorithm, wanted, decided)?, several, user)
         }
     }
 }
@@ -194,17 +198,37 @@ impl<A: Mutex> Registered for Of<A> {
 ///
 /// # Errors
 /// If it cannot be set up so.
-pub fn prepared<A: Mutex>(wanted: &Wanted<'_>) -> Result<Prepared<Locking<A>>, SettingError> {
-    single(wanted, false)
+pub fn prepared<A: Mutex + Algorithm>(wanted: &Wanted<'_>) -> Result<Prepared<Locking<A>>, SettingError> {
+    let members = Members::listed(wanted.nodes.to_vec());
+    let config = A::configure(&wanted.settings::<A>(false)?, &members)?;
+    single(const { &A::ABOUT }, config, wanted, false)
+}
+
+/// Hands one lock over, or several by the same algorithm.
+fn give<A: Mutex, U: Use>(
+    one: Prepared<Locking<A>>,
+    several: bool,
+    user: U,
+) -> Result<U::Output, SettingError> {
+    if !several {
+        Ok(user.with(one))
+    } else if U::SEVERAL {
+        Ok(user.with(several_of(one)))
+    } else {
+        Err(SettingError::Unfit("only one lock is possible here".into()))
+    }
 }
 
 /// One lock.
-fn single<A: Mutex>(wanted: &Wanted<'_>, recovery: bool) -> Result<Prepared<Locking<A>>, SettingError> {
-    let about = const { &A::ABOUT };
+fn single<A: Mutex>(
+    about: &'static About,
+    config: A::Config,
+    wanted: &Wanted<'_>,
+    recovery: bool,
+) -> Result<Prepared<Locking<A>>, SettingError> {
     let changes_group = A::CHANGES_GROUP && wanted.locks == 1;
     let newcomers = wanted.checked_newcomers(about.name, changes_group)?;
     let members = Members::listed(wanted.nodes.to_vec());
-    let config = A::configure(&wanted.settings::<A>(recovery)?, &members)?;
     let mut settings = wanted.settings.clone();
     if recovery {
         settings.insert("recovery".into(), "on".into());

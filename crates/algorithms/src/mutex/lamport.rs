@@ -19,6 +19,10 @@
 //! nobody competes, one from exit to the next entry. With `replies=suppressed` a process does not reply if it has
 //! already sent something stamped later than the request, its own request for example: between 2(n − 1) and 3(n − 1).
 //!
+//! **Entry**: with `enter=acks` only a `Reply` counts as "something later", as many textbooks tell it. That is the stricter
+//! rule: it is as safe, and costs as many messages. Where several ask at once, their requests no longer stand for replies, and
+//! the first of them enters one message delay later.
+//!
 //! **Assumes** reliable channels that keep their order, and that nobody crashes.
 //!
 //! **Caveats**: one crashed process blocks everyone. Where a reply can overtake a request, "something later" proves
@@ -52,7 +56,7 @@ pub struct Lamport {
     state: State,
     /// Our copy of the queue; our own request is in it from the moment we ask until we are out.
     queue: RequestQueue,
-    /// The largest stamp received from each member, by place; nothing from ourselves.
+    /// The largest stamp received from each member, by place, of the messages that count for entry; nothing from ourselves.
     last: Vec<u64>,
     /// The largest stamp sent to each member, by place; kept only where it can save a reply.
     told: Vec<u64>,
@@ -75,6 +79,8 @@ enum State {
 pub struct LamportConfig {
     /// Whether a reply that says nothing new is left out.
     suppresses: bool,
+    /// Whether only replies count for entry.
+    needs_replies: bool,
     /// What the clocks show at the start.
     stamps: Stamps,
     mutation: Option<Mutation>,
@@ -154,19 +160,19 @@ impl Protocol for Lamport {
                 out.reject(from, STRANGER);
             }
             Input::Receive { from, message: Msg::Request { time } } => {
-                self.hear(from, time);
+                self.hear(from, time, !self.config.needs_replies);
                 self.queue.insert(Stamp { time, process: from });
                 self.maybe_reply(Stamp { time, process: from }, out);
                 self.maybe_give_way(from, out);
                 self.maybe_enter(out);
             }
             Input::Receive { from, message: Msg::Reply { time, fence } } => {
-                self.hear(from, time);
+                self.hear(from, time, true);
                 self.fence.witness(fence);
                 self.maybe_enter(out);
             }
             Input::Receive { from, message: Msg::Release { time, fence } } => {
-                self.hear(from, time);
+                self.hear(from, time, !self.config.needs_replies);
                 self.fence.witness(fence);
                 self.queue.remove_of(from);
                 self.maybe_enter(out);
@@ -241,10 +247,13 @@ impl Lamport {
         self.maybe_enter(out);
     }
 
-    /// The receipt of a message is an event of its own.
-    fn hear(&mut self, from: NodeId, time: u64) {
+    /// The receipt of a message is an event of its own; `counts` if the message may let us in.
+    ///
+    /// A late reply to a request that we have given up counts, too, if it is stamped later than the request that we wait
+    /// with: whatever its sender says after it is stamped later still.
+    fn hear(&mut self, from: NodeId, time: u64, counts: bool) {
         self.clock.receive(time);
-        if let Some(place) = self.members.position(from) {
+        if counts && let Some(place) = self.members.position(from) {
             self.last[place] = self.last[place].max(time);
         }
     }
@@ -290,7 +299,8 @@ impl Lamport {
         }
     }
 
-    /// Whether everyone has said something stamped later than our request: all that is earlier is here, too.
+    /// Whether everyone has said something that counts and is stamped later than our request: all that is earlier is here,
+    /// too.
     fn has_heard_later_than(&self, mine: Stamp) -> bool {
         let mut latest = self.members.iter().zip(&self.last).filter(|(other, _)| *other != self.id);
         let is_later = |(process, &time): (NodeId, &u64)| mine < Stamp { time, process };
@@ -358,14 +368,28 @@ impl Algorithm for Lamport {
                 unsafe_values: &[],
                 help: "whether every request is replied to, or only where nothing later has been sent already",
             },
+            Setting {
+                key: "enter",
+                values: Values::OneOf(&["later", "acks"]),
+                default: "later",
+                unsafe_values: &[],
+                help: "what lets the head of the queue in: a later message of any kind from everyone, or a reply",
+            },
             STAMPS,
         ],
         mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
+        let suppresses = settings.get("replies") == "suppressed";
+        let needs_replies = settings.get("enter") == "acks";
+        if suppresses && needs_replies {
+            let why = "enter=acks waits for a reply from everyone: it needs replies=all";
+            return Err(SettingError::Unfit(why.into()));
+        }
         Ok(LamportConfig {
-            suppresses: settings.get("replies") == "suppressed",
+            suppresses,
+            needs_replies,
             stamps: Stamps::of(settings, members)?,
             mutation: Mutation::of(settings),
         })
@@ -384,7 +408,7 @@ impl Mutex for Lamport {
             process.queue.insert(request);
         }
         process.state = match roll.standing(process.id) {
-            Some(Standing::Waiting { since }) => State::Waiting { mine: since },
+            Some(Standing::Waiting { since, .. }) => State::Waiting { mine: since },
             Some(Standing::Inside { .. }) => State::Holding,
             Some(Standing::Idle) | None => State::Idle,
         };
@@ -471,6 +495,56 @@ mod tests {
         );
         world.deliver_nth(NodeId(1), NodeId(2), 1);
         assert_eq!(entered(&world), [1, 2]);
+    }
+
+    /// The worked example V-L4: three ask at once. By a later message of any kind p1 enters as soon as it has the others'
+    /// requests; by replies one message later. Both cost 18 messages.
+    #[test]
+    fn book_v_l4_replies_let_one_in_later() {
+        for (enter, first) in [("later", true), ("acks", false)] {
+            let config = config(&[("enter", enter)], None, &Members::numbered(3));
+            let mut world = World::<Lamport>::numbered(3, &config);
+            for id in [1, 2, 3] {
+                world.request(id, Request::Acquire);
+            }
+            world.deliver(2, 1);
+            world.deliver(3, 1);
+            assert_eq!(entered(&world) == [1], first, "enter={enter}");
+            for id in [1, 2, 3] {
+                world.drain();
+                assert_eq!(entered(&world).last(), Some(&id), "enter={enter}");
+                world.request(id, Request::Release);
+            }
+            world.drain();
+            assert_eq!(world.sent.len(), 18, "enter={enter}");
+        }
+    }
+
+    /// A reply to a request that was given up does not let the next one in.
+    #[test]
+    fn a_reply_to_an_earlier_request_is_not_enough() {
+        let config = config(&[("enter", "acks")], None, &Members::numbered(2));
+        let mut world = World::<Lamport>::numbered(2, &config);
+        world.request(1, Request::Acquire);
+        world.deliver(1, 2);
+        world.request(1, Request::Cancel);
+        // The clock of p1 runs ahead of the reply that is in flight.
+        for _ in 0..3 {
+            world.request(1, Request::Acquire);
+            world.request(1, Request::Cancel);
+        }
+        world.request(1, Request::Acquire);
+        world.deliver(2, 1);
+        assert!(entered(&world).is_empty());
+        world.drain();
+        assert_eq!(entered(&world), [1]);
+    }
+
+    #[test]
+    fn who_waits_for_replies_needs_all_of_them() {
+        let given = [("enter", "acks"), ("replies", "suppressed")];
+        let settings = Settings::new(&Lamport::ABOUT, Arena::Live, given, None).expect("declared settings");
+        assert!(Lamport::configure(&settings, &Members::numbered(3)).is_err());
     }
 
     /// With suppressed replies, two who ask at once take each other's request for a reply.

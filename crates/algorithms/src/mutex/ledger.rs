@@ -81,7 +81,7 @@ impl Ledger {
         Self {
             members: members.clone(),
             promises: A::promises(config, members),
-            counts_epochs: A::COUNTS_EPOCHS,
+            counts_epochs: A::counts_epochs(config),
             seats: vec![Seat::new(true); n],
             waiting: 0,
             inside: None,

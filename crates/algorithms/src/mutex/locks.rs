@@ -26,11 +26,15 @@ pub trait Locks: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned> 
     fn name_told(_event: &Self::Event) -> Option<&Name> {
         None
     }
+    /// Reads a message as postcard writes it; nothing if it is none.
+    fn read(config: &Self::Config, bytes: &[u8]) -> Option<Self::Message>;
     /// The stamp of the request that a message announces, and for which lock.
     fn announced(from: NodeId, message: &Self::Message) -> Option<(usize, Stamp)>;
 
-    /// Whether the right to enter is a token that moves.
+    /// Whether the right to enter may be a token that moves.
     const MOVES_TOKEN: bool;
+    /// Whether it is, set up so.
+    fn moves_token(config: &Self::Config) -> bool;
     /// The token of one of the locks that this process has.
     fn token(&self, lock: usize) -> Option<Epoch>;
     /// The token that a message carries, and of which lock.
@@ -40,11 +44,18 @@ pub trait Locks: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned> 
 impl<P: Mutex> Locks for P {
     const MOVES_TOKEN: bool = <P as Mutex>::MOVES_TOKEN;
 
+    fn moves_token(config: &P::Config) -> bool {
+        <P as Mutex>::moves_token(config)
+    }
+
     fn token(&self, _lock: usize) -> Option<Epoch> {
         Mutex::token(self)
     }
     fn token_in(message: &P::Message) -> Option<(usize, Epoch)> {
         <P as Mutex>::token_in(message).map(|epoch| (0, epoch))
+    }
+    fn read(config: &P::Config, bytes: &[u8]) -> Option<P::Message> {
+        <P as Mutex>::read(config, bytes)
     }
     fn ask(_lock: usize, request: Request) -> Request {
         request

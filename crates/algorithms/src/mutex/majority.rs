@@ -33,6 +33,11 @@
 //!   vote. For two and three processes this is Ricart and Agrawala's algorithm. **From four on it is unsafe**: a voter
 //!   votes again while the first winner is still inside. It stands here to be caught, and runs in the laboratory only.
 //!
+//! **Signs of life**: `Queued` tells a voter that is busy from one that is dead. With `queued=off` a busy voter says nothing.
+//! With `retries=R` (mode `literal` only) a request is repeated to those who have said nothing, and whoever has not answered R
+//! repetitions is taken for dead and counted no longer, as the literal rule is often completed. If it is only slow, it
+//! counts without us, too, and **both sides enter**: only a majority of all that ever were is safe.
+//!
 //! **Cost**: 3(n − 1) messages per entry when nobody competes; with competition up to n − 1 `Queued` and 3n messages of
 //! recall more. Two message delays to get in, two from exit to the next entry.
 //!
@@ -70,8 +75,10 @@ pub struct Majority {
     voter: Voter,
     epoch: Epoch,
     fence: FenceCounter,
-    /// Who is not counted; always nobody, but for a mutant.
+    /// Who is not counted: whoever was silent for too long, where requests are repeated. Else nobody, but for a mutant.
     down: NodeSet,
+    /// Who has answered our request in any way; kept only where requests are repeated.
+    heard: NodeSet,
     /// The time in which an uncontended request is answered: what a first try waits at least.
     patience: Duration,
 }
@@ -84,7 +91,7 @@ enum State {
         mine: Stamp,
         /// Whose votes we have.
         votes: NodeSet,
-        /// How often we have given up and asked again.
+        /// How often we have given up and asked again, or have repeated the request.
         retries: u32,
     },
     Holding {
@@ -109,6 +116,10 @@ pub struct MajorityConfig {
     mode: Mode,
     /// How often a pause becomes twice as long.
     doublings: u32,
+    /// Whether a voter that is busy says so.
+    tells_queued: bool,
+    /// How often a request is repeated before the silent are taken for dead; never if 0.
+    repeats: u32,
     /// What the clocks show at the start.
     stamps: Stamps,
     mutation: Option<Mutation>,
@@ -127,7 +138,7 @@ enum Mode {
 /// The only timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MajorityTimer {
-    /// Time to give the votes back and try again.
+    /// Time to try again: to give the votes back and ask anew, or to repeat the request to those who have not answered.
     Backoff,
 }
 
@@ -214,6 +225,7 @@ impl Protocol for Majority {
             epoch: Epoch::FIRST,
             fence: FenceCounter::default(),
             down: NodeSet::new(),
+            heard: NodeSet::new(),
             patience: boot.timing.answer_timeout(),
         }
     }
@@ -223,7 +235,17 @@ impl Protocol for Majority {
             Input::Receive { from, .. } if !self.members.has_other(self.id, from) => {
                 out.reject(from, STRANGER);
             }
-            Input::Receive { from, message } => self.receive(from, &message, out),
+            Input::Receive { from, message } => {
+                // Whoever speaks is alive.
+                if self.config.repeats > 0 {
+                    self.down.remove(from);
+                    if matches!(message, Msg::Granted { .. } | Msg::Queued { .. }) {
+                        self.heard.insert(from);
+                    }
+                }
+                self.receive(from, &message, out);
+            }
+            Input::Expire(MajorityTimer::Backoff) if self.config.repeats > 0 => self.on_silence(out),
             Input::Expire(MajorityTimer::Backoff) => self.maybe_retry(out),
             Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
             Input::Request(Request::Acquire) => self.ask(0, out),
@@ -275,13 +297,19 @@ impl Protocol for Majority {
             return;
         }
 
-        assert!(self.down.is_empty(), "everyone is counted");
+        let repeats = self.config.repeats;
+        assert!(self.down.is_empty() || repeats > 0, "everyone is counted");
+        assert!(!self.down.contains(self.id), "nobody takes itself for dead");
+        assert!(self.heard.is_empty() || repeats > 0, "answers are noted only where requests are repeated");
         self.voter.queue.assert_invariants(&self.members);
         if let State::Waiting { mine, votes, retries } = &self.state {
             assert!(mine.process == self.id, "we wait with a request of our own");
             assert!(votes.iter().all(|voter| self.members.contains(voter)), "only members vote");
             assert!(votes.len() < self.needed(), "who has enough votes does not wait");
-            assert!(*retries <= self.config.doublings, "pauses double as often as they may");
+            assert!(
+                *retries <= self.config.doublings.max(repeats),
+                "requests are repeated as often as they may"
+            );
         }
         match self.config.mode {
             Mode::Voting | Mode::View | Mode::Backoff => assert!(
@@ -341,6 +369,7 @@ impl Majority {
         }
         let mine = Stamp { time: self.clock.time(), process: self.id };
         self.state = State::Waiting { mine, votes: NodeSet::new(), retries };
+        self.heard.clear();
         self.arm(retries, out);
         let request = Msg::Request { time: mine.time };
         match self.config.mode {
@@ -359,8 +388,10 @@ impl Majority {
         match (self.config.mode, self.config.mutation) {
             (_, Some(Mutation::Shrinking)) => (n - self.down.len()) / 2 + 1,
             (_, Some(Mutation::HalfIsEnough)) => n.div_ceil(2),
-            (Mode::Literal, _) if n == 1 => 0,
-            (Mode::Literal, _) => (n - 1) / 2 + 1,
+            (Mode::Literal, _) => match n - self.down.len() {
+                1 => 0,
+                counted => (counted - 1) / 2 + 1,
+            },
             (Mode::Voting | Mode::View | Mode::Backoff, _) => n / 2 + 1,
         }
     }
@@ -406,6 +437,20 @@ impl Majority {
         }
     }
 
+    /// Some have not answered in time: asks them once more, and in the end counts without them.
+    fn on_silence(&mut self, out: &mut impl Effects<Self>) {
+        let State::Waiting { mine, retries, .. } = &mut self.state else { return };
+        let silent = self.members.others(self.id).filter(|peer| !self.heard.contains(*peer));
+        if *retries >= self.config.repeats {
+            self.down.extend(silent);
+            return self.maybe_enter(out);
+        }
+        *retries += 1;
+        out.send_all(silent, &Msg::Request { time: mine.time });
+        let retries = *retries;
+        self.arm(retries, out);
+    }
+
     fn become_idle(&mut self, out: &mut impl Effects<Self>) {
         let (State::Waiting { mine, .. } | State::Holding { mine }) = self.state else { return };
         self.state = State::Idle;
@@ -426,10 +471,13 @@ impl Majority {
             let patience = self.patience.saturating_mul(1 << retries);
             out.arm(MajorityTimer::Backoff, After::between(patience, patience.saturating_mul(2)));
         }
+        if self.config.repeats > 0 {
+            out.arm(MajorityTimer::Backoff, After::exactly(self.patience));
+        }
     }
 
     fn disarm(&self, out: &mut impl Effects<Self>) {
-        if self.config.mode == Mode::Backoff {
+        if self.config.mode == Mode::Backoff || self.config.repeats > 0 {
             out.disarm(MajorityTimer::Backoff);
         }
     }
@@ -451,7 +499,9 @@ impl Majority {
             return self.vote_for(theirs, out);
         }
         self.voter.queue.insert(theirs);
-        self.tell(theirs.process, Msg::Queued { time: theirs.time, holder: vote.process }, out);
+        if self.config.tells_queued {
+            self.tell(theirs.process, Msg::Queued { time: theirs.time, holder: vote.process }, out);
+        }
         let recalls = matches!(self.config.mode, Mode::Voting | Mode::View)
             && self.config.mutation != Some(Mutation::NoRecall);
         if earlier && recalls && !self.voter.inquired {
@@ -469,7 +519,9 @@ impl Majority {
         };
         if we_go_first {
             self.voter.queue.insert(theirs);
-            out.send(theirs.process, Msg::Queued { time: theirs.time, holder: self.id });
+            if self.config.tells_queued {
+                out.send(theirs.process, Msg::Queued { time: theirs.time, holder: self.id });
+            }
         } else {
             out.send(theirs.process, Msg::Granted { time: theirs.time, fence: self.fence });
         }
@@ -561,19 +613,42 @@ impl Algorithm for Majority {
                 unsafe_values: &[],
                 help: "mode backoff: how often the pause before the next try becomes twice as long",
             },
+            Setting {
+                key: "queued",
+                values: Values::OneOf(&["on", "off"]),
+                default: "on",
+                unsafe_values: &[],
+                help: "whether a voter whose vote is given away says so, which shows that it is alive",
+            },
+            Setting {
+                key: "retries",
+                values: Values::Number(0, 9),
+                default: "0",
+                unsafe_values: &[],
+                help: "mode literal: how often a request is repeated to those who do not answer; after that they are taken \
+                       for dead and counted no longer. 0: never",
+            },
             STAMPS,
         ],
         mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
+        let mode = match settings.get("mode") {
+            "view" => Mode::View,
+            "backoff" => Mode::Backoff,
+            "literal" => Mode::Literal,
+            _ => Mode::Voting,
+        };
+        let repeats = u32::try_from(settings.number("retries")).unwrap_or(0);
+        if repeats > 0 && mode != Mode::Literal {
+            let why = "retries belongs to mode=literal: everywhere else a majority is one of all members";
+            return Err(SettingError::Unfit(why.into()));
+        }
         Ok(MajorityConfig {
-            mode: match settings.get("mode") {
-                "view" => Mode::View,
-                "backoff" => Mode::Backoff,
-                "literal" => Mode::Literal,
-                _ => Mode::Voting,
-            },
+            mode,
+            tells_queued: settings.get("queued") == "on",
+            repeats,
             doublings: u32::try_from(settings.number("doublings")).unwrap_or(0),
             stamps: Stamps::of(settings, members)?,
             mutation: Mutation::of(settings),
@@ -618,7 +693,7 @@ impl Mutex for Majority {
     }
 
     fn asks_again(config: &Self::Config) -> bool {
-        config.mode == Mode::Backoff
+        config.mode == Mode::Backoff || config.repeats > 0
     }
 
     fn needs_majority(config: &Self::Config) -> bool {
@@ -628,16 +703,26 @@ impl Mutex for Majority {
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
         let (n, entries) = (members.len() as u64, tally.total());
         let alone = 3 * (n - 1) * entries;
+        // A voter that is busy until the end need not say so.
+        let least = if config.tells_queued { alone } else { (2 * (n - 1) + n / 2) * entries };
         match (config.mode, tally.load) {
             (Mode::Literal, _) => {
                 Formula { text: "2(n-1), and one for each Queued", low: 2 * (n - 1) * entries, high: None }
+            }
+            (Mode::Voting | Mode::View, Load::Open | Load::Saturated) if !config.tells_queued => {
+                Formula::between("2(n-1)+⌊n/2⌋ to 3(n-1)+3n", least, alone + 3 * n * entries)
             }
             (Mode::Voting | Mode::View | Mode::Backoff, Load::Light) => Formula::exactly("3(n-1)", alone),
             (Mode::Voting | Mode::View, Load::Open | Load::Saturated) => {
                 Formula::between("3(n-1) to 4(n-1)+3n", alone, alone + (n - 1 + 3 * n) * entries)
             }
             (Mode::Backoff, Load::Open | Load::Saturated) => {
-                Formula { text: "3(n-1), and more for each retry", low: alone, high: None }
+                let text = if config.tells_queued {
+                    "3(n-1), and more for each retry"
+                } else {
+                    "2(n-1)+⌊n/2⌋, and more for each retry"
+                };
+                Formula { text, low: least, high: None }
             }
         }
     }

@@ -11,11 +11,13 @@ use conclave_core::{Disturbance, Input, Moment, Observer, Process, Transit};
 use super::family::Locking;
 use super::outages::{Fault, Outage, Outages};
 use super::times::EntryTimes;
-use super::{Locks, Properties, Tally};
+use super::{Event, Locks, Properties, Request, Tally};
 use crate::Formula;
 use crate::demand::Load;
 use crate::family::Meter;
-use crate::measure::{List, Measured, Outcome, Part, Piece, Ran, Row, Summary, Unit, Value, round};
+use crate::measure::{
+    Figure, List, Measured, Outcome, Part, Piece, Ran, Row, Summary, Timed, Unit, Value, round,
+};
 
 /// More numbers than that are no report.
 const MOST_LISTED: usize = 1_000;
@@ -28,6 +30,12 @@ pub struct LockMeter {
     outages: Outages,
     locks: usize,
     load: Load,
+    /// How often a token was sent.
+    token_sends: u64,
+    /// How often it had been when a process last asked, by place.
+    sends_at_request: Vec<u64>,
+    /// How often it was sent between a request and its entry.
+    sends_until_entry: Timed,
     /// What the literature gives for a run: the messages, and their mean.
     formula: FormulaOf,
 }
@@ -36,7 +44,9 @@ impl LockMeter {
     /// Of a run of `n` processes on this many locks; faults are followed only where some are to come.
     pub(super) fn new(n: usize, locks: usize, load: Load, faulty: bool, formula: FormulaOf) -> Self {
         let outages = if faulty { Outages::new(n, locks) } else { Outages::none() };
-        Self { times: EntryTimes::new(n, locks), outages, locks, load, formula }
+        let times = EntryTimes::new(n, locks);
+        let (sends_at_request, sends_until_entry) = (vec![0; n], Timed::default());
+        Self { times, outages, locks, load, token_sends: 0, sends_at_request, sends_until_entry, formula }
     }
 }
 
@@ -45,11 +55,25 @@ impl<L: Locks> Observer<L> for LockMeter {
     fn input(&mut self, at: &Moment, process: Process, input: &Input<L>) {
         self.times.input(at, process, input);
         self.outages.input(at, process, input);
+        if L::MOVES_TOKEN
+            && let Input::Request(request) = input
+            && L::asked(request).1 == Request::Acquire
+        {
+            self.sends_at_request[process.index()] = self.token_sends;
+        }
+    }
+
+    #[inline(always)]
+    fn send(&mut self, _at: &Moment, _transit: &Transit, message: &L::Message) {
+        self.token_sends += u64::from(L::MOVES_TOKEN && L::token_in(message).is_some());
     }
 
     #[inline(always)]
     fn emit(&mut self, at: &Moment, process: Process, event: &L::Event) {
         Observer::<L>::emit(&mut self.times, at, process, event);
+        if L::MOVES_TOKEN && matches!(L::told(event).1, Event::Granted { .. }) {
+            self.sends_until_entry.add(self.token_sends - self.sends_at_request[process.index()]);
+        }
         Observer::<L>::emit(&mut self.outages, at, process, event);
     }
 
@@ -91,6 +115,8 @@ impl<L: Locks> Meter<Locking<L>> for LockMeter {
             waited: waited.iter().sum(),
             entries_by_process: if entries.len() <= MOST_LISTED { entries } else { Vec::new() },
             messages_per_entry: (total > 0).then(|| round(ran.messages as f64 / total as f64)),
+            // Of several tokens nobody could say which one came.
+            token_sends: Some(self.sends_until_entry).filter(|_| self.token_sends > 0 && self.locks == 1),
             client_delay: self.times.client_delay.into(),
             sync_delay: self.times.sync_delay.into(),
             sync_delay_hops: hops.map(|(mean, delay)| round(mean / delay)),
@@ -105,7 +131,7 @@ impl<L: Locks> Meter<Locking<L>> for LockMeter {
             unit: Unit { count: total, name: Some("entry"), none: "nobody entered" },
             formula,
             mean,
-            comparable: total > 0 && !ran.faulty,
+            agrees: (total > 0 && !ran.faulty).then(|| formula.admits(ran.messages)),
             part: Box::new(report),
         }
     }
@@ -126,6 +152,8 @@ pub struct LockReport {
     pub waited: u64,
     /// The algorithm's own messages, per entry.
     pub messages_per_entry: Option<f64>,
+    /// How often the token was sent between a request and its entry, where there is one token.
+    pub token_sends: Option<Timed>,
     /// Request to entry, in milliseconds.
     pub client_delay: Summary,
     /// Exit to the next entry while somebody waits, in milliseconds.
@@ -163,6 +191,11 @@ impl From<Fault> for OutageReport {
     }
 }
 
+fn sends_value(sends: Timed) -> Value {
+    let mean = round(sends.mean().unwrap_or_default());
+    Value::Map(vec![("count", sends.count.into()), ("mean", mean.into()), ("max", sends.max.into())])
+}
+
 impl Part for LockReport {
     fn rows(&self) -> Vec<Row> {
         let mut rows = vec![
@@ -177,6 +210,11 @@ impl Part for LockReport {
             ),
             Row::new("client delay", [Piece::Times(self.client_delay)]),
         ];
+        if let Some(mean) = self.token_sends.as_ref().and_then(Timed::mean) {
+            let most = self.token_sends.map_or(0, |sends| sends.max);
+            let pieces = ["mean ".into(), Piece::Number(round(mean)), ", max ".into(), Piece::Count(most)];
+            rows.push(Row::new("token sends", pieces));
+        }
         let mut sync = vec![Piece::Times(self.sync_delay)];
         if let Some(hops) = self.sync_delay_hops {
             sync.extend([", ".into(), Piece::Number(hops), " mean hops".into()]);
@@ -205,12 +243,26 @@ impl Part for LockReport {
             let lasted = match outage.outage {
                 Outage::None => Outcome::Good(vec!["none".into()]),
                 Outage::Lasted(span) => Outcome::Good(vec![Piece::Number(span as f64 / 1e3), " ms".into()]),
-                Outage::Never => Outcome::Bad("never over"),
+                Outage::Never => Outcome::Bad(vec!["never over".into()]),
             };
             (what, lasted)
         };
         let rows: Vec<_> = self.outages.iter().map(row).collect();
         (!rows.is_empty()).then_some(List { title: "outage", rows })
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let lasted = |outage: &OutageReport| match outage.outage {
+            Outage::None => 0.0,
+            Outage::Lasted(span) => span as f64 / 1e3,
+            Outage::Never => f64::INFINITY,
+        };
+        vec![
+            Figure::new("client_delay", "client delay", "ms", self.client_delay.mean),
+            Figure::new("sync_delay_hops", "sync delay", "hops", self.sync_delay_hops),
+            Figure::new("overtaking", "overtaking", "", Some(self.max_overtaking as f64)),
+            Figure::new("outage", "outage", "ms", self.outages.iter().map(lasted).reduce(f64::max)),
+        ]
     }
 
     fn fields(&self) -> Vec<(&'static str, Value)> {
@@ -224,6 +276,7 @@ impl Part for LockReport {
         }
         fields.push(("waited", self.waited.into()));
         fields.extend(self.messages_per_entry.map(|messages| ("messages_per_entry", messages.into())));
+        fields.extend(self.token_sends.map(|sends| ("token_sends", sends_value(sends))));
         fields.push(("client_delay", self.client_delay.into()));
         fields.push(("sync_delay", self.sync_delay.into()));
         fields.extend(self.sync_delay_hops.map(|hops| ("sync_delay_hops", hops.into())));

@@ -15,13 +15,15 @@ use core::ops::RangeInclusive;
 use core::str::FromStr;
 
 use conclave_core::{Boot, Counter, Effects, Members, NodeId, Phase, Protocol, Space, Stamp};
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::Formula;
 pub use crate::demand::Load;
-use crate::{Algorithm, Formula};
+use crate::dynamic::read;
 
 mod app;
+mod boxed;
 mod carvalho_roucairol;
 mod causal;
 mod central;
@@ -56,6 +58,7 @@ mod users;
 mod wrong;
 
 pub use app::Entering;
+pub use boxed::{Boxed, BoxedConfig};
 pub use carvalho_roucairol::CarvalhoRoucairol;
 pub use central::Central;
 pub use desk::LocksDesk;
@@ -280,7 +283,9 @@ const FENCE: Space = Space::shared("fence");
 const EPOCH: Space = Space::shared("epoch");
 
 /// An algorithm for mutual exclusion.
-pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
+pub trait Mutex:
+    Protocol<Request = Request, Event = Event, Message: DeserializeOwned, Durable: DeserializeOwned>
+{
     /// What it promises beyond safety and progress; nothing, unless it says so.
     fn promises(_config: &Self::Config, _members: &Members) -> Promises {
         Promises::NOTHING
@@ -313,8 +318,13 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
     /// Whether the group may change while it runs: newcomers are let in, and who asks to leave is let go.
     const CHANGES_GROUP: bool = false;
 
-    /// Whether the right to enter is a token that moves.
+    /// Whether the right to enter may be a token that moves.
     const MOVES_TOKEN: bool = false;
+
+    /// Whether the right to enter is a token that moves, set up so.
+    fn moves_token(_config: &Self::Config) -> bool {
+        Self::MOVES_TOKEN
+    }
 
     /// The token that this process has, by its epoch.
     fn token(&self) -> Option<Epoch> {
@@ -327,8 +337,15 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
         None
     }
 
+    /// Reads a message as postcard writes it; nothing if it is none.
+    fn read(_config: &Self::Config, bytes: &[u8]) -> Option<Self::Message> {
+        read(bytes)
+    }
+
     /// Whether its visitor of counters reaches the numbers of epochs.
-    const COUNTS_EPOCHS: bool = false;
+    fn counts_epochs(_config: &Self::Config) -> bool {
+        false
+    }
 
     /// The latest epoch that this process has heard of, where the algorithm begins epochs of its own.
     fn epoch_seen(&self) -> Epoch {
@@ -344,6 +361,38 @@ pub trait Mutex: Algorithm + Protocol<Request = Request, Event = Event> {
     /// on the failure detector.
     fn needs_majority(_config: &Self::Config) -> bool {
         false
+    }
+
+    /// Whether one process keeps the queue of all requests, and tells those who wait that they are in it. A group that
+    /// recovers keeps to their order then.
+    fn tells_queue(_config: &Self::Config) -> bool {
+        false
+    }
+
+    /// Whether this process keeps the queue.
+    fn keeps_queue(&self) -> bool {
+        false
+    }
+
+    /// Whether our request waits in it, as far as we know.
+    fn is_queued(&self) -> bool {
+        false
+    }
+
+    /// Whether nothing can be done before a leader is elected. Then the algorithm runs only in a group that recovers, which
+    /// holds an election when somebody asks for the first time.
+    fn begins_unled(_config: &Self::Config) -> bool {
+        false
+    }
+
+    /// The settings of a group that this process leads from the beginning.
+    fn led_by(config: &Self::Config, _leader: NodeId) -> Self::Config {
+        config.clone()
+    }
+
+    /// The settings of a lock that is there only once somebody speaks of it, as one of many by name.
+    fn on_demand(config: Self::Config) -> Self::Config {
+        config
     }
 
     /// Whether messages travel forever although nobody wants anything.

@@ -6,6 +6,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use conclave_core::{LamportClock, NodeId, Stamp};
 use serde::{Deserialize, Serialize};
@@ -13,20 +14,36 @@ use serde::{Deserialize, Serialize};
 use super::{Epoch, Fence};
 
 /// What a process knows of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Standing {
     /// It wants nothing.
     Idle,
     /// It has asked to enter.
     Waiting {
-        /// When, by the logical clock of the group.
+        /// When, by the logical clock of the group; by that of the coordinator, if it has said that the request is in
+        /// its queue.
         since: Stamp,
+        /// Whether it has.
+        queued: bool,
     },
     /// It is inside.
     Inside {
         /// The proof that it was given.
         fence: Fence,
     },
+}
+
+/// A request that is in no queue hashes as if there were none, so that known digests of runs without queues stay.
+impl Hash for Standing {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        core::mem::discriminant(self).hash(state);
+        match self {
+            Self::Idle => {}
+            Self::Waiting { since, queued: false } => since.hash(state),
+            Self::Waiting { since, queued: true } => (since, true).hash(state),
+            Self::Inside { fence } => fence.hash(state),
+        }
+    }
 }
 
 /// Everyone in a new epoch, and what each knew of itself when it began.
@@ -53,7 +70,10 @@ impl Roll {
                 Standing::Inside { fence: super::FenceCounter::default().enter(Epoch::FIRST, id) }
             }
             0 => Standing::Idle,
-            _ => Standing::Waiting { since: Stamp { time: dice.below(9) as u64, process: id } },
+            _ => {
+                let since = Stamp { time: dice.below(9) as u64, process: id };
+                Standing::Waiting { since, queued: dice.below(2) == 0 }
+            }
         };
         let standings = members.iter().map(|id| (id, standing(id))).collect();
         let convener = members.at(dice.below(n));
@@ -68,7 +88,7 @@ impl Roll {
         let names: BTreeSet<_> = self.standings.iter().map(|(id, _)| *id).collect();
         let is_inside = |(_, standing): &&(NodeId, Standing)| matches!(standing, Standing::Inside { .. });
         let own = |(id, standing): &(NodeId, Standing)| match standing {
-            Standing::Waiting { since } => since.process == *id,
+            Standing::Waiting { since, .. } => since.process == *id,
             Standing::Idle | Standing::Inside { .. } => true,
         };
         names.len() == self.standings.len()
@@ -96,12 +116,25 @@ impl Roll {
     #[must_use]
     pub fn waiting(&self) -> Vec<Stamp> {
         let since = |(_, standing): &(NodeId, Standing)| match standing {
-            Standing::Waiting { since } => Some(*since),
+            Standing::Waiting { since, .. } => Some(*since),
             Standing::Idle | Standing::Inside { .. } => None,
         };
         let mut waiting: Vec<_> = self.standings.iter().filter_map(since).collect();
         waiting.sort_unstable();
         waiting
+    }
+
+    /// Those who wait in the order in which a coordinator serves them: first those of whom the last coordinator has said
+    /// that they are in its queue, in that order, then those of whom nobody knows whether it had heard of them.
+    #[must_use]
+    pub fn queue(&self) -> Vec<NodeId> {
+        let place = |(_, standing): &(NodeId, Standing)| match standing {
+            Standing::Waiting { since, queued } => Some((!queued, *since)),
+            Standing::Idle | Standing::Inside { .. } => None,
+        };
+        let mut places: Vec<_> = self.standings.iter().filter_map(place).collect();
+        places.sort_unstable();
+        places.into_iter().map(|(_, since)| since.process).collect()
     }
 
     /// All requests that are not over, in the order in which they are served: that of the process inside, which gets a

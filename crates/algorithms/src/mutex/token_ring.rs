@@ -20,9 +20,8 @@
 //! **Hops** are numbered. A process takes a token only if it has a larger number than the last one that it had, so a
 //! second copy that the network makes is not a second token.
 //!
-//! **Idle tokens**: with `idle=circulate` the token never rests, and nobody has to ask for it. (Only a process that has
-//! never seen it says `Want`, once, to the process where it begins: of a lock that is made on demand that process may
-//! not have heard.) With `idle=park` the token rests after a lap in which nobody wanted it, at its *home*: where it was
+//! **Idle tokens**: with `idle=circulate` the token never rests, and nobody has to ask for it. (Of a lock that is made on
+//! demand the process where its token begins may not have heard: whoever has never seen it says `Want` there, once.) With `idle=park` the token rests after a lap in which nobody wanted it, at its *home*: where it was
 //! used last. It carries the name of its home, so everyone whom it passed knows where it will rest, and a process that
 //! wants to enter sends one `Want` there. Home lets the token go round once more, now if it rests there, else when it
 //! comes. Nothing gets lost on the way: if the token is used by somebody else before it comes home, it has a new home
@@ -145,6 +144,8 @@ pub struct TokenRingConfig {
     handoff: Handoff,
     /// Whether there is nobody to pass the token to.
     alone: bool,
+    /// Whether the lock is there only once somebody speaks of it.
+    on_demand: bool,
     mutation: Option<Mutation>,
 }
 
@@ -377,7 +378,7 @@ impl TokenRing {
             return self.enter(out);
         }
         // If the token went from here to come home here, it comes by in any case.
-        let may_rest = self.config.parks || self.seen.is_none();
+        let may_rest = self.config.parks || (self.config.on_demand && self.seen.is_none());
         if may_rest && self.home != self.id {
             self.ask(out);
         }
@@ -686,6 +687,7 @@ impl Algorithm for TokenRing {
                 _ => Handoff::Plain,
             },
             alone: members.len() < 2,
+            on_demand: false,
             mutation,
         })
     }
@@ -693,7 +695,9 @@ impl Algorithm for TokenRing {
 
 impl Mutex for TokenRing {
     const MOVES_TOKEN: bool = true;
-    const COUNTS_EPOCHS: bool = true;
+    fn counts_epochs(_config: &Self::Config) -> bool {
+        true
+    }
 
     /// Everyone knows where the token is, and that it will come by if somebody waits.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
@@ -772,6 +776,10 @@ impl Mutex for TokenRing {
 
     fn epoch_seen(&self) -> Epoch {
         self.epoch
+    }
+
+    fn on_demand(config: Self::Config) -> Self::Config {
+        TokenRingConfig { on_demand: true, ..config }
     }
 
     fn is_restless(config: &Self::Config) -> bool {

@@ -48,7 +48,11 @@ mod round;
 mod tests;
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
+
+use core::time::Duration;
 
 use conclave_core::{
     Boot, Counter, Effect, Effects, Incarnation, Input, LamportClock, Members, Message, NodeId, Phase,
@@ -81,6 +85,10 @@ pub struct Assembly<A: Mutex> {
     left: BTreeSet<NodeId>,
     /// Our part in it; nothing unless we are a member.
     part: Option<A>,
+    /// Nobody has been elected yet, and nothing can be done before.
+    unled: bool,
+    /// An election was called after a failure, and nobody calls the roll before it is over.
+    awaits_election: bool,
     /// The timers of our part that are armed.
     armed: BTreeSet<A::Timer>,
     /// What we have promised to those who gather.
@@ -136,8 +144,22 @@ pub struct AssemblyConfig<C> {
     pub monitor: Monitor,
     /// Whether who does not answer in time is dead: then no failure detector is needed, but bounds on time are.
     pub silence_is_death: bool,
+    /// How often the leader asks who is down whether it is up again. Without it, who comes back says so.
+    pub poll: Option<Duration>,
+    /// Whether every failure is a reason for an election, and not only that of the leader.
+    pub elects_always: bool,
     /// What is broken on purpose, if anything.
     pub mutation: Option<Mutation>,
+}
+
+impl<C> AssemblyConfig<C> {
+    /// Who leads before the first election.
+    fn first_leader(&self, group: &Members) -> Option<NodeId> {
+        match self.monitor {
+            Monitor::Node(node) if group.contains(node) => Some(node),
+            Monitor::Node(_) | Monitor::Elected | Monitor::All => group.max(),
+        }
+    }
 }
 
 /// Whose answers make a roll.
@@ -156,6 +178,8 @@ pub enum Monitor {
     Elected,
     /// Whoever waits for too long.
     All,
+    /// This process, which leads from the beginning, until it dies. Its peers tell it who has died.
+    Node(NodeId),
 }
 
 mutants! {
@@ -287,6 +311,15 @@ pub enum AssemblyMessage<M> {
         /// The number of the renewal.
         number: u64,
     },
+    /// Are you up again?
+    AreYouUp,
+    /// This life of a process has ended.
+    Dead {
+        /// The process.
+        peer: NodeId,
+        /// Its life.
+        life: Incarnation,
+    },
 }
 
 use AssemblyMessage as Msg;
@@ -333,6 +366,8 @@ impl<M: Message> Message for AssemblyMessage<M> {
             Msg::Install { .. } => "Install",
             Msg::CheckIn { .. } => "CheckIn",
             Msg::Leave => "Leave",
+            Msg::AreYouUp => "AreYouUp",
+            Msg::Dead { .. } => "Dead",
             Msg::Expelled { .. } => "Expelled",
             Msg::Missing { .. } => "Missing",
             Msg::Lost { .. } => "Lost",
@@ -347,6 +382,21 @@ impl<M: Message> Message for AssemblyMessage<M> {
         match self {
             Msg::Part { message, .. } => message.is_overhead(),
             _ => true,
+        }
+    }
+
+    fn envelopes(&self) -> u32 {
+        match self {
+            Msg::Part { message, .. } => 1 + message.envelopes(),
+            _ => 0,
+        }
+    }
+
+    /// The epoch in which it is said.
+    fn postmark(&self) -> String {
+        match self {
+            Msg::Part { epoch, message, .. } => format!("{}@{epoch}", message.postmark()),
+            _ => String::new(),
         }
     }
 
@@ -375,7 +425,7 @@ const SINCE: Space = Space::shared("since");
 fn visit_standing(standing: &mut Standing, visit: &mut dyn FnMut(Counter<'_>)) {
     match standing {
         Standing::Idle => {}
-        Standing::Waiting { since } => visit(Counter::exact(SINCE, &mut since.time)),
+        Standing::Waiting { since, .. } => visit(Counter::exact(SINCE, &mut since.time)),
         Standing::Inside { fence } => visit(fence.counter()),
     }
 }
@@ -406,6 +456,8 @@ pub enum AssemblyTimer<T> {
     Renew,
     /// The lease has run out.
     Lease,
+    /// It is time to ask who is down whether it is up again.
+    Poll,
 }
 
 use AssemblyTimer as Timer;
@@ -440,20 +492,26 @@ impl<A: Mutex> Protocol for Assembly<A> {
         let group = if is_listed(&saved.group) { Members::listed(saved.group) } else { members.clone() };
         // Who comes back has forgotten what it was in the middle of, and who is new has yet to be let in.
         let belongs = life == Incarnation::FIRST && members.contains(id);
-        let part = belongs
+        let unled = belongs && A::begins_unled(&config.algorithm);
+        let part = (belongs && !unled)
             .then(|| A::boot(Boot { id, members, config: &config.algorithm, timing, life, saved: None }));
         Self {
             id,
             config: config.clone(),
             timing,
             life,
-            elected: group.max().filter(|_| belongs),
+            // Who is new or comes back knows of a leader only if one was named.
+            elected: config.first_leader(&group).filter(|leader| {
+                !unled && (belongs || config.monitor == Monitor::Node(*leader) && *leader != id)
+            }),
             convener: None,
             known: members.iter().chain(group.iter()).chain(saved.known).chain([id]).collect(),
             left: saved.left,
             group,
             epoch: saved.epoch,
             part,
+            unled,
+            awaits_election: false,
             armed: BTreeSet::new(),
             acceptor: saved.acceptor,
             gathered_by: None,
@@ -475,6 +533,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
         let out = &mut erased(out);
         match input {
             Input::Start if self.part.is_some() => self.play(Input::Start, out),
+            Input::Start if self.unled || self.awaits_poll() => {}
             Input::Start => self.check_in(out),
             Input::Receive { from, .. } if from == self.id => {
                 out.reject(from, "nobody sends messages to itself");
@@ -483,7 +542,10 @@ impl<A: Mutex> Protocol for Assembly<A> {
             Input::Expire(timer) => self.expire(timer, out),
             Input::Request(Asked::Elected { leaders, .. }) => {
                 self.elected = leaders.first().copied();
+                self.awaits_election = false;
+                self.maybe_begin(out);
                 self.follow(out);
+                self.arm_poll(out);
             }
             Input::Request(Asked::App(request)) => self.ask(request, out),
             // A failure detector that speaks of ourselves is wrong.
@@ -491,9 +553,11 @@ impl<A: Mutex> Protocol for Assembly<A> {
             Input::PeerDown { peer, life } => self.on_peer_down(peer, life, out),
             Input::PeerUp { peer, .. } => {
                 self.down.remove(&peer);
-                self.newcomers.insert(peer);
-                self.set_right(peer, Epoch::FIRST, out);
-                self.maybe_gather(out);
+                if self.config.poll.is_none() {
+                    self.newcomers.insert(peer);
+                    self.set_right(peer, Epoch::FIRST, out);
+                    self.maybe_gather(out);
+                }
             }
         }
     }
@@ -542,9 +606,12 @@ impl<A: Mutex> Protocol for Assembly<A> {
             assert!(self.gathered_by == Some(self.id), "who calls the roll waits for its own roll");
             round.assert_invariants(self.id, self.acceptor.promised);
         }
-        assert!(self.probe.is_none() || A::MOVES_TOKEN, "a token is looked for only where there is one");
+        assert!(
+            self.probe.is_none() || A::moves_token(&self.config.algorithm),
+            "a token is looked for only where there is one"
+        );
         assert!(self.early.len() <= MOST_EARLY, "few messages wait for their epoch");
-        if let Standing::Waiting { since } = self.standing {
+        if let Standing::Waiting { since, .. } = self.standing {
             assert!(since.process == self.id, "we wait with a request of our own");
             assert!(since.time <= self.clock.time(), "a request is no later than the clock");
         }
@@ -621,6 +688,19 @@ impl<A: Mutex> Assembly<A> {
                 self.meet(from, life);
                 self.on_check_in(from, out);
             }
+            Msg::AreYouUp => {
+                if self.part.is_none() && !self.leavers.contains(&self.id) {
+                    out.send(from, Msg::CheckIn { life: self.life });
+                }
+            }
+            Msg::Dead { peer, .. } if peer == self.id || peer == from => {
+                out.reject(from, "who is dead is reported by others, to others");
+            }
+            Msg::Dead { peer, life } => {
+                if !self.down.contains_key(&peer) {
+                    self.on_peer_down(peer, life, out);
+                }
+            }
             Msg::Leave => {
                 self.leavers.insert(from);
                 self.maybe_gather(out);
@@ -659,6 +739,7 @@ impl<A: Mutex> Assembly<A> {
             Timer::Probe => self.on_probe_timeout(out),
             Timer::Gather => self.on_gather_timeout(out),
             Timer::CheckIn => self.on_check_in_timeout(out),
+            Timer::Poll => self.on_poll(out),
             Timer::Quarantine => self.on_quarantine_over(out),
             Timer::Renew => self.on_renew(out),
             Timer::Lease => self.on_lease_over(out),
@@ -672,9 +753,13 @@ impl<A: Mutex> Assembly<A> {
         match (request, self.standing) {
             (Request::Acquire, Standing::Idle) if !self.leavers.contains(&self.id) => {
                 let since = Stamp { time: self.clock.tick(), process: self.id };
-                self.standing = Standing::Waiting { since };
+                self.standing = Standing::Waiting { since, queued: false };
                 self.arm_patience(out);
                 self.pass_on(Request::Acquire, out);
+                self.maybe_queued(since.time);
+                if self.unled {
+                    out.emit(Told::Elect);
+                }
             }
             (Request::Release, Standing::Inside { .. }) => {
                 self.standing = Standing::Idle;
@@ -787,8 +872,15 @@ impl<A: Mutex> Assembly<A> {
         message: A::Message,
         out: &mut impl Effects<Self>,
     ) {
-        self.clock.witness(time);
-        if epoch > self.epoch {
+        match self.keeps_queue() {
+            // Whoever asks is told when by our clock: later than everyone before it.
+            true => self.clock.receive(time),
+            false => {
+                self.clock.witness(time);
+                time
+            }
+        };
+        if epoch > self.epoch || (epoch == self.epoch && self.unled) {
             if self.early.len() < MOST_EARLY {
                 self.early.push(Early { epoch, from, message });
             } else {
@@ -801,6 +893,22 @@ impl<A: Mutex> Assembly<A> {
                 self.asked_where.clear();
             }
             self.play(Input::Receive { from, message }, out);
+            self.maybe_queued(time);
+        }
+    }
+
+    fn keeps_queue(&self) -> bool {
+        self.part.as_ref().is_some_and(A::keeps_queue)
+    }
+
+    /// Our request is in the queue of a coordinator: from now on it stands where it stands there.
+    fn maybe_queued(&mut self, time: u64) {
+        let is_queued = self.part.as_ref().is_some_and(A::is_queued);
+        if let Standing::Waiting { since, queued } = &mut self.standing
+            && is_queued
+            && !*queued
+        {
+            (since.time, *queued) = (time, true);
         }
     }
 }

@@ -49,7 +49,7 @@ impl<A: Mutex> Assembly<A> {
     }
 
     pub(super) fn search(&mut self, out: &mut impl Effects<Self>) {
-        if A::MOVES_TOKEN && self.probe.is_none() && self.is_active() {
+        if A::moves_token(&self.config.algorithm) && self.probe.is_none() && self.is_active() {
             self.ask_where(false, out);
         }
     }

@@ -1,18 +1,22 @@
 //! An algorithm for mutual exclusion together with its recovery, as an algorithm of its own.
 
 use alloc::collections::BTreeSet;
+use alloc::format;
 use core::ops::RangeInclusive;
+use core::time::Duration;
 
 use conclave_core::{Boot, Effects, Input, Members, NodeId, Protocol, Stamp};
 
 use super::{Assembly, AssemblyConfig, Consent, Monitor, Msg, Mutation};
-use crate::election::Bully;
+use crate::dynamic::read;
+use crate::election::{AnyConfig, AnyElection, AnyMessage};
 use crate::led::{Led, LedConfig, LedMessage};
 use crate::mutex::{Epoch, Mutex, Promises, Roll, Tally};
-use crate::{About, Algorithm, Arena, Formula, Setting, SettingError, Settings, Synchrony, Values};
+use crate::{About, Algorithm, Formula, Setting, SettingError, Settings, Synchrony, Values};
 
-/// The algorithm `A` in a group that recovers, led by whoever the bully makes its leader.
-pub type Recovering<A> = Led<Bully, Assembly<A>>;
+/// The algorithm `A` in a group that recovers, led by whoever an election makes its leader: the bully, unless another is
+/// asked for.
+pub type Recovering<A> = Led<AnyElection, Assembly<A>>;
 
 /// What can be set about the recovery of any algorithm for mutual exclusion.
 pub const SETTINGS: &[Setting] = &[
@@ -25,10 +29,10 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "monitor",
-        values: Values::OneOf(&["elected", "all"]),
+        values: Values::ProcessOr(&["elected", "all"]),
         default: "elected",
         unsafe_values: &[],
-        help: "who looks for a lost token: the leader, or whoever waits for it",
+        help: "who looks for a lost token: the leader, or whoever waits for it; a process that is named also leads, until it dies",
     },
     Setting {
         key: "silence",
@@ -36,6 +40,21 @@ pub const SETTINGS: &[Setting] = &[
         default: "wait",
         unsafe_values: &[],
         help: "whether who does not answer in time is dead, or only who the failure detector names",
+    },
+    Setting {
+        key: "poll",
+        values: Values::Number(0, 3_600_000),
+        default: "0",
+        unsafe_values: &[],
+        help: "every so many milliseconds the leader asks who is down whether it is up again; 0: who comes back says so",
+    },
+    AnyConfig::SETTING,
+    Setting {
+        key: "elect",
+        values: Values::OneOf(&["needed", "always"]),
+        default: "needed",
+        unsafe_values: &[],
+        help: "whether an election is held after a failure only if the leader is gone, or always",
     },
 ];
 
@@ -47,28 +66,56 @@ pub fn is_mutant_of_recovery(name: &str) -> bool {
 
 /// Whether an algorithm with these settings runs as [`Recovering`].
 #[must_use]
-pub fn recovers<A: Mutex>(settings: &Settings, members: &Members) -> bool {
-    let view = || A::configure(settings, members).is_ok_and(|config| A::needs_majority(&config));
+pub fn recovers<A: Mutex + Algorithm>(settings: &Settings, members: &Members) -> bool {
+    let view = || {
+        A::configure(settings, members)
+            .is_ok_and(|config| A::needs_majority(&config) || A::begins_unled(&config))
+    };
     settings.get("recovery") == "on" || settings.mutant().is_some_and(is_mutant_of_recovery) || view()
 }
 
-impl<A: Mutex> Algorithm for Recovering<A> {
+impl<A: Mutex + Algorithm> Algorithm for Recovering<A> {
     /// The election inside relies on time, whatever the algorithm does.
     const ABOUT: About = About { synchrony: Synchrony::Synchronous, ..A::ABOUT };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
-        let bully = Settings::new(&Bully::ABOUT, Arena::Live, [("skip-known-dead", "yes")], None)?;
-        let algorithm = A::configure(settings, members)?;
+        Self::around(A::configure(settings, members)?, settings, members)
+    }
+}
+
+impl<A: Mutex> Recovering<A> {
+    /// The configuration of a group that recovers, around that of its algorithm.
+    ///
+    /// # Errors
+    /// If it cannot be set up so.
+    pub fn around(
+        algorithm: A::Config,
+        settings: &Settings,
+        members: &Members,
+    ) -> Result<<Self as Protocol>::Config, SettingError> {
         Ok(LedConfig {
-            election: Bully::configure(&bully, members)?,
+            election: AnyConfig::read(settings, members)?,
             application: AssemblyConfig {
                 consent: if A::needs_majority(&algorithm) { Consent::Majority } else { Consent::Living },
                 algorithm,
-                monitor: if settings.get("monitor") == "all" { Monitor::All } else { Monitor::Elected },
+                monitor: monitor(settings, members)?,
                 silence_is_death: settings.get("silence") == "dead",
+                poll: Some(Duration::from_millis(settings.number("poll"))).filter(|every| !every.is_zero()),
+                elects_always: settings.get("elect") == "always",
                 mutation: Mutation::of(settings),
             },
         })
+    }
+}
+
+fn monitor(settings: &Settings, members: &Members) -> Result<Monitor, SettingError> {
+    match settings.process("monitor") {
+        Some(node) if members.contains(node) => Ok(Monitor::Node(node)),
+        Some(node) => {
+            Err(SettingError::Unfit(format!("monitor={node} is not possible: {node} is no member")))
+        }
+        None if settings.get("monitor") == "all" => Ok(Monitor::All),
+        None => Ok(Monitor::Elected),
     }
 }
 
@@ -96,6 +143,18 @@ impl<A: Mutex> Mutex for Recovering<A> {
         }
     }
 
+    fn read(config: &Self::Config, bytes: &[u8]) -> Option<Self::Message> {
+        // What a part says comes last: all that the rest of the message leaves.
+        let (outer, rest) = postcard::take_from_bytes::<LedMessage<AnyMessage, Msg<()>>>(bytes).ok()?;
+        match outer {
+            LedMessage::Application(Msg::Part { epoch, time, .. }) => {
+                let message = A::read(&config.application.algorithm, rest)?;
+                Some(LedMessage::Application(Msg::Part { epoch, time, message }))
+            }
+            _ => read(bytes),
+        }
+    }
+
     fn announced(from: NodeId, message: &Self::Message) -> Option<Stamp> {
         A::announced(from, part_of::<A>(message)?)
     }
@@ -110,8 +169,15 @@ impl<A: Mutex> Mutex for Recovering<A> {
     }
 
     const MOVES_TOKEN: bool = A::MOVES_TOKEN;
-    const COUNTS_EPOCHS: bool = A::COUNTS_EPOCHS;
     const CHANGES_GROUP: bool = true;
+
+    fn moves_token(config: &Self::Config) -> bool {
+        A::moves_token(&config.application.algorithm)
+    }
+
+    fn counts_epochs(config: &Self::Config) -> bool {
+        A::counts_epochs(&config.application.algorithm)
+    }
 
     fn token(&self) -> Option<Epoch> {
         self.application().part().and_then(A::token)
@@ -125,8 +191,13 @@ impl<A: Mutex> Mutex for Recovering<A> {
         A::asks_again(&config.application.algorithm)
     }
 
+    fn on_demand(mut config: Self::Config) -> Self::Config {
+        config.application.algorithm = A::on_demand(config.application.algorithm);
+        config
+    }
+
     fn is_restless(config: &Self::Config) -> bool {
-        A::is_restless(&config.application.algorithm)
+        config.application.poll.is_some() || A::is_restless(&config.application.algorithm)
     }
 
     fn epoch_seen(&self) -> Epoch {

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use conclave_core::{
     After, Boot, Counter, Effects, Incarnation, Input, LamportClock, Members, NodeId, Phase, erased,
@@ -9,7 +10,7 @@ use conclave_core::{
 
 use super::ballot::{Proposal, is_majority};
 use super::{
-    Assembly, AssemblyDurable, AssemblyMessage, Consent, Early, Msg, Mutation, Report, SINCE, Timer,
+    Assembly, AssemblyDurable, AssemblyMessage, Consent, Early, Monitor, Msg, Mutation, Report, SINCE, Timer,
     is_listed,
 };
 use super::{visit_roll, visit_standing};
@@ -79,10 +80,62 @@ impl<A: Mutex> Assembly<A> {
         }
     }
 
-    /// Asks to be let in.
+    /// Asks to be let in: whoever keeps the roll, if that is known, else everyone.
     pub(super) fn check_in(&self, out: &mut impl Effects<Self>) {
-        out.send_all(self.group.others(self.id), &self.presence());
+        match self.config.monitor {
+            Monitor::Node(node) if node != self.id && !self.newcomers.contains(&self.id) => {
+                out.send(node, self.presence());
+            }
+            _ => out.send_all(self.group.others(self.id), &self.presence()),
+        }
         self.arm_check_in(out);
+    }
+
+    /// Whether we are back and wait to be asked for.
+    pub(super) fn awaits_poll(&self) -> bool {
+        self.config.poll.is_some() && self.part.is_none() && self.life > Incarnation::FIRST
+    }
+
+    /// Who belongs to the group and is not in its roll.
+    fn missing(&self) -> impl Iterator<Item = NodeId> {
+        let absent = |peer: &NodeId| !self.group.contains(*peer) && !self.left.contains(peer);
+        self.known.iter().copied().filter(absent)
+    }
+
+    /// If anybody is missing, the leader asks for it at the next full period of its clock.
+    pub(super) fn arm_poll(&self, out: &mut impl Effects<Self>) {
+        let Some(every) = self.config.poll.filter(|_| self.leads() && self.missing().next().is_some()) else {
+            return;
+        };
+        let every = i64::try_from(every.as_nanos()).unwrap_or(i64::MAX);
+        let rest = every - out.now().0.rem_euclid(every);
+        out.arm(Timer::Poll, After::exactly(Duration::from_nanos(rest.unsigned_abs())));
+    }
+
+    pub(super) fn on_poll(&self, out: &mut impl Effects<Self>) {
+        if self.leads() {
+            out.send_all(self.missing(), &Msg::AreYouUp);
+            self.arm_poll(out);
+        }
+    }
+
+    /// Nobody has led before: the first epoch begins under the highest if it was elected, and takes up what was asked for.
+    pub(super) fn maybe_begin(&mut self, out: &mut impl Effects<Self>) {
+        // Nobody else may: two leaders of one epoch would count the same fences. Any other calls the roll for its own.
+        let highest = self.group.max();
+        let Some(leader) = self.elected.filter(|leader| self.unled && Some(*leader) == highest) else {
+            return;
+        };
+        self.unled = false;
+        let (group, config) = (self.group.clone(), A::led_by(&self.config.algorithm, leader));
+        let (id, timing, life) = (self.id, self.timing, self.life);
+        self.part = Some(A::boot(Boot { id, members: &group, config: &config, timing, life, saved: None }));
+        self.play(Input::Start, out);
+        if let Standing::Waiting { since, .. } = self.standing {
+            self.pass_on(Request::Acquire, out);
+            self.maybe_queued(since.time);
+        }
+        self.replay(out);
     }
 
     /// If we have no part in any epoch for too long, we ask once more.
@@ -91,6 +144,9 @@ impl<A: Mutex> Assembly<A> {
     }
 
     pub(super) fn on_check_in_timeout(&mut self, out: &mut impl Effects<Self>) {
+        if core::mem::take(&mut self.awaits_election) {
+            self.maybe_gather(out);
+        }
         if self.is_active() || self.leavers.contains(&self.id) {
             return;
         }
@@ -117,7 +173,7 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn follow(&mut self, out: &mut impl Effects<Self>) {
         match self.leader() {
             Some(leader) if leader != self.id => {
-                if self.part.is_none() && !self.leavers.contains(&self.id) {
+                if self.part.is_none() && !self.leavers.contains(&self.id) && !self.awaits_poll() {
                     out.send(leader, self.presence());
                 } else if self.part.is_some() && self.leavers.contains(&self.id) {
                     out.send(leader, Msg::Leave);
@@ -143,12 +199,29 @@ impl<A: Mutex> Assembly<A> {
         if self.elected == Some(peer) {
             self.elected = None;
             out.emit(Told::Elect);
-        } else if self.part.is_none() && self.leader().is_none() {
+        } else if self.config.elects_always && self.group.contains(peer) {
+            // Nobody puts the group together again before it is elected to do so. If the same one is elected again, we
+            // may not be told.
+            self.awaits_election = true;
+            self.arm_check_in(out);
+            out.emit(Told::Elect);
+        } else if self.part.is_none() && self.leader().is_none() && !self.unled {
             // Whoever was to let us in is dead.
             out.emit(Told::Elect);
         }
+        self.report_death(peer, life, out);
         self.maybe_finish(out);
         self.maybe_gather(out);
+    }
+
+    /// Tells the monitor of the death of our neighbour on the ring.
+    fn report_death(&self, peer: NodeId, life: Incarnation, out: &mut impl Effects<Self>) {
+        let Monitor::Node(node) = self.config.monitor else { return };
+        let living = |member: &NodeId| *member == peer || !self.down.contains_key(member);
+        let neighbour = self.group.after(self.id).find(living);
+        if neighbour == Some(peer) && node != self.id && self.leader() == Some(node) {
+            out.send(node, Msg::Dead { peer, life });
+        }
     }
 
     /// Tells a process that has missed a roll in which it is not; only those who were not there still use an old one.
@@ -191,7 +264,8 @@ impl<A: Mutex> Assembly<A> {
 
     pub(super) fn maybe_gather(&mut self, out: &mut impl Effects<Self>) {
         let left = self.part.is_none() && self.leavers.contains(&self.id);
-        if self.leads() && self.round.is_none() && !left && self.has_reason() {
+        let may = self.leads() && self.round.is_none() && !self.awaits_election;
+        if may && !left && self.has_reason() {
             self.gather(out);
         }
     }
@@ -513,6 +587,7 @@ impl<A: Mutex> Assembly<A> {
         self.abandon(out);
         self.end_probe(out);
         self.epoch = roll.epoch;
+        self.unled = false;
         self.acceptor.accepted = None;
         self.gathered_by = None;
         self.asked_where.clear();
@@ -546,6 +621,7 @@ impl<A: Mutex> Assembly<A> {
             out.emit(Told::Elect);
         }
         self.follow(out);
+        self.arm_poll(out);
     }
 
     fn become_member(&mut self, roll: &Roll, out: &mut impl Effects<Self>) {
@@ -574,17 +650,34 @@ impl<A: Mutex> Assembly<A> {
         self.part = Some(part);
         self.hear(events, out);
         self.catch_up(roll.standing(self.id), out);
+        if A::tells_queue(&self.config.algorithm) {
+            self.take_place(roll);
+        }
         if let Standing::Waiting { .. } = self.standing {
             self.arm_patience(out);
         }
         self.replay(out);
     }
 
+    /// The queue of the new coordinator is that of the roll: whoever waits stands there from now on, before all who come.
+    fn take_place(&mut self, roll: &Roll) {
+        let (queue, clock) = (roll.queue(), roll.clock.time());
+        let time = |place: usize| clock.saturating_add(place as u64);
+        self.clock.witness(time(queue.len()));
+        let is_same = roll.standing(self.id) == Some(self.standing);
+        if let Standing::Waiting { since, queued } = &mut self.standing
+            && let Some(place) = queue.iter().position(|id| *id == self.id).filter(|_| is_same)
+        {
+            (since.time, *queued) = (time(place), true);
+        }
+    }
+
     /// What our application has done since we reported how we stand.
     fn catch_up(&mut self, reported: Option<Standing>, out: &mut impl Effects<Self>) {
         let holds = self.part.as_ref().is_some_and(|part| part.phase() == Phase::HOLDING);
         match (reported, self.standing) {
-            (Some(Standing::Waiting { since }), Standing::Waiting { since: now }) if since == now => {}
+            (Some(Standing::Waiting { since, .. }), Standing::Waiting { since: now, .. }) if since == now => {
+            }
             // Let in by the roll itself, or inside all the time.
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), Standing::Inside { .. }) => {}
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), wish) => {

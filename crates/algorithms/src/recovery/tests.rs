@@ -13,7 +13,7 @@ use crate::{Algorithm, Arena, Settings};
 
 type Group<A> = World<Recovering<A>, Properties>;
 
-fn group<A: Mutex>(n: u32, given: &[(&str, &str)], mutant: Option<&str>) -> Group<A> {
+fn group<A: Mutex + Algorithm>(n: u32, given: &[(&str, &str)], mutant: Option<&str>) -> Group<A> {
     let members = Members::numbered(n);
     let settings = Settings::new(&A::ABOUT, Arena::Laboratory, given.iter().copied(), mutant);
     let config =
@@ -23,7 +23,7 @@ fn group<A: Mutex>(n: u32, given: &[(&str, &str)], mutant: Option<&str>) -> Grou
 }
 
 /// Who was let in, in order, and with which fence.
-fn entries<A: Mutex>(world: &Group<A>) -> Vec<(u32, Fence)> {
+fn entries<A: Mutex + Algorithm>(world: &Group<A>) -> Vec<(u32, Fence)> {
     let granted = world.events.iter().filter_map(|(id, event)| match event {
         Event::Granted { fence } => Some((id.0, *fence)),
         _ => None,
@@ -31,12 +31,12 @@ fn entries<A: Mutex>(world: &Group<A>) -> Vec<(u32, Fence)> {
     granted.collect()
 }
 
-fn order<A: Mutex>(world: &Group<A>) -> Vec<u32> {
+fn order<A: Mutex + Algorithm>(world: &Group<A>) -> Vec<u32> {
     entries(world).iter().map(|(id, _)| *id).collect()
 }
 
 /// Delivers among these until nothing more travels between them; what crosses the cut waits.
-fn drain_among<A: Mutex>(world: &mut Group<A>, side: &[u32]) {
+fn drain_among<A: Mutex + Algorithm>(world: &mut Group<A>, side: &[u32]) {
     let inside = |id: NodeId| side.contains(&id.0);
     while let Some((from, to, _)) =
         world.travelling().into_iter().find(|(from, to, _)| inside(*from) && inside(*to))
@@ -45,16 +45,16 @@ fn drain_among<A: Mutex>(world: &mut Group<A>, side: &[u32]) {
     }
 }
 
-fn suspect<A: Mutex>(world: &mut Group<A>, at: u32, peer: u32) {
+fn suspect<A: Mutex + Algorithm>(world: &mut Group<A>, at: u32, peer: u32) {
     let life = Incarnation::FIRST;
     world.input(NodeId(at), Input::PeerDown { peer: NodeId(peer), life });
 }
 
-fn epoch_of<A: Mutex>(world: &Group<A>, id: u32) -> Epoch {
+fn epoch_of<A: Mutex + Algorithm>(world: &Group<A>, id: u32) -> Epoch {
     world.process(id).application().epoch()
 }
 
-fn expire_all<A: Mutex>(world: &mut Group<A>, id: u32, timer: &AssemblyTimer<A::Timer>) {
+fn expire_all<A: Mutex + Algorithm>(world: &mut Group<A>, id: u32, timer: &AssemblyTimer<A::Timer>) {
     let timer = LedTimer::Application(timer.clone());
     if world.armed().contains(&(NodeId(id), timer.clone())) {
         world.expire(NodeId(id), timer);

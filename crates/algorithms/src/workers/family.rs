@@ -22,7 +22,7 @@ use super::{Event, Mutation, Request, Task, Workers, WorkersConfig};
 use crate::application::Caller;
 use crate::demand::{Demand, PlannedAsk, Who};
 use crate::desk::PlainDesk;
-use crate::election::{Bully, Election as _, Tally};
+use crate::election::{AnyConfig, AnyElection, Tally};
 use crate::family::{
     Endless, EventText, Family, Kind, Plain, Prepared, Registered, Searches, Usage, Use, Wanted,
 };
@@ -31,7 +31,7 @@ use crate::measure::PlainMeter;
 use crate::referee::{COMES_TO_REST, Claim, Referee};
 use crate::workload::Calls;
 use crate::{
-    About, Algorithm, Arena, Channels, Formula, Led, LedConfig, Setting, SettingError, Settings, Synchrony,
+    About, Algorithm, Channels, Formula, Led, LedConfig, Setting, SettingError, Settings, Synchrony,
     Topology, Values,
 };
 
@@ -72,17 +72,17 @@ pub trait Work: Algorithm + Protocol<Request = Request, Event = Event> {
     fn formula(config: &Self::Config, members: &Members, beginner: NodeId) -> Formula;
 }
 
-/// Workers under a master whom the bully algorithm elects.
-pub type BullyWorkers = Led<Bully, Workers>;
+/// Workers under a master who is elected: by the bully, unless another election is asked for.
+pub type ElectedWorkers = Led<AnyElection, Workers>;
 
 crate::registry::family! {
     /// A master and its workers, given to whoever learnt its name at run time.
     Work {
-        BullyWorkers,
+        ElectedWorkers,
     }
 }
 
-impl Algorithm for BullyWorkers {
+impl Algorithm for ElectedWorkers {
     const ABOUT: About = About {
         name: "workers",
         title: "Elected master and workers",
@@ -116,16 +116,16 @@ impl Algorithm for BullyWorkers {
                 unsafe_values: &[],
                 help: "how long a task takes, in milliseconds",
             },
+            AnyConfig::SETTING,
         ],
         mutants: Mutation::TABLE,
     };
 
     fn configure(settings: &Settings, members: &Members) -> Result<Self::Config, SettingError> {
-        let bully = Settings::new(&Bully::ABOUT, Arena::Live, [("skip-known-dead", "yes")], None)?;
         let tasks = Task::split(1..=settings.number("numbers"), settings.number("tasks") as u32);
         let work = After::exactly(Duration::from_millis(settings.number("work")));
         Ok(LedConfig {
-            election: Bully::configure(&bully, members)?,
+            election: AnyConfig::read(settings, members)?,
             application: Mutation::of(settings)
                 .into_iter()
                 .fold(WorkersConfig::new(tasks, work), WorkersConfig::with_mutation),
@@ -133,7 +133,7 @@ impl Algorithm for BullyWorkers {
     }
 }
 
-impl Work for BullyWorkers {
+impl Work for ElectedWorkers {
     fn right_sum(config: &Self::Config) -> u64 {
         config.application.right_sum()
     }
@@ -141,7 +141,7 @@ impl Work for BullyWorkers {
     /// The election, a round of reports, every task out and back, and the sum to everyone.
     fn formula(config: &Self::Config, members: &Members, beginner: NodeId) -> Formula {
         let tally = Tally { starters: &[beginner], absent: &[], recovered: None, disturbed: false };
-        let election = Bully::formula(&config.election, members, &tally);
+        let election = config.election.formula(members, &tally);
         let others = members.len() as u64 - 1;
         let tasks = if others == 0 { 0 } else { config.application.tasks() };
         let work = 3 * others + 2 * tasks;

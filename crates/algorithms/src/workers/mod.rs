@@ -59,7 +59,7 @@ mod family;
 mod tests;
 
 pub(crate) use family::visit_any;
-pub use family::{BullyWorkers, FAMILY, Of, Sums, Visitor, Work, Working, all, visit};
+pub use family::{ElectedWorkers, FAMILY, Of, Sums, Visitor, Work, Working, all, visit};
 
 /// A process that works, and is master when it is elected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -4,6 +4,7 @@
 
 use crate::common::{Plan, Run, configure, every_setting, world};
 use crate::visit::visit;
+use conclave_algorithms::Algorithm;
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Event, Load, Mutex};
 use conclave_core::{Members, NodeId, Space};
@@ -16,7 +17,7 @@ struct Shifts;
 impl mutex::Visitor for Shifts {
     type Output = usize;
 
-    fn visit<A: Mutex>(self) -> usize {
+    fn visit<A: Mutex + Algorithm>(self) -> usize {
         let mut shifted = 0;
         for given in every_setting(&A::ABOUT) {
             let members = Members::numbered(4);
@@ -47,7 +48,7 @@ impl election::Visitor for Shifts {
     }
 }
 
-fn goes_on_alike<A: Mutex>(mut plain: Run<A>, space: Space, context: &str) {
+fn goes_on_alike<A: Mutex + Algorithm>(mut plain: Run<A>, space: Space, context: &str) {
     let mut moved = plain.clone();
     moved.world.shift(space, |value| value + BY);
     for _ in 0..60 {

@@ -10,13 +10,13 @@ use crate::common::{Plan, configure, every_setting, run, world};
 use crate::visit::visit;
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Epoch, Load, Locks, Mutex, Properties, Request};
-use conclave_algorithms::{Named, NamedConfig, Recovering};
+use conclave_algorithms::{Algorithm, Named, NamedConfig, Recovering};
 use conclave_core::{Boot, Effect, Incarnation, Input, Members, NodeId, Protocol, Timing};
 use proptest::prelude::*;
 use serde_json::Value;
 
 /// The most that a process of five writes of itself, however large its numbers.
-const MOST_TEXT: usize = 1_000;
+const MOST_TEXT: usize = 6_000;
 
 /// One thing that happens; numbers are taken modulo what there is to choose from.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ struct Siege<'a> {
 impl mutex::Visitor for Siege<'_> {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
         let mutants = A::ABOUT.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
         for mutant in mutants {
@@ -212,7 +212,7 @@ struct NamedSiege<'a> {
 impl mutex::Visitor for NamedSiege<'_> {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         let (members, three) = (Members::numbered(self.n), Members::numbered(3));
         let honest = configure::<A>(&[], None, &three).expect("the defaults fit");
         let plan = Plan { locks: 2, ..Plan::of::<A>(&honest, 1, Load::Saturated) };
@@ -250,7 +250,7 @@ struct GroupSiege<'a> {
 }
 
 /// What processes of a group say to each other while they enter, and when one of them crashes.
-fn group_samples<A: Mutex>() -> Vec<Value> {
+fn group_samples<A: Mutex + Algorithm>() -> Vec<Value> {
     let three = Members::numbered(3);
     let config = configure::<Recovering<A>>(&[], None, &three).expect("the defaults fit");
     let mut world = World::<Recovering<A>>::numbered(3, &config);
@@ -277,7 +277,7 @@ fn group_samples<A: Mutex>() -> Vec<Value> {
 impl mutex::Visitor for GroupSiege<'_> {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         let (members, samples) = (Members::numbered(self.n), group_samples::<A>());
         for given in every_setting(&A::ABOUT) {
             let Some(config) = configure::<Recovering<A>>(&given, None, &members) else { continue };

@@ -6,7 +6,7 @@ use crate::common::{Plan, configure, every_setting, is_unsafe, run, world};
 use crate::visit::visit;
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Load, Mutex, Properties, Tally};
-use conclave_algorithms::{Channels, Mutant, Named, NamedConfig, Trigger, is_mutant_of_recovery};
+use conclave_algorithms::{Algorithm, Channels, Mutant, Named, NamedConfig, Trigger, is_mutant_of_recovery};
 use conclave_core::{Members, Message};
 
 const LOADS: [Load; 3] = [Load::Light, Load::Open, Load::Saturated];
@@ -24,7 +24,7 @@ struct Honest;
 impl mutex::Visitor for Honest {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         for given in every_setting(&A::ABOUT) {
             if is_unsafe(&A::ABOUT, &given) {
                 continue;
@@ -51,7 +51,7 @@ impl election::Visitor for Honest {
     fn visit<A: Election>(self) {}
 }
 
-fn judge<A: Mutex>(members: &Members, config: &A::Config, plan: Plan, context: &str) {
+fn judge<A: Mutex + Algorithm>(members: &Members, config: &A::Config, plan: Plan, context: &str) {
     let world = run(world::<A>(members, config), plan);
     assert_eq!(world.observer.violation(), None, "{context}");
     let (entries, waited) = (world.observer.entries(), world.observer.waited());
@@ -75,7 +75,7 @@ impl mutex::Visitor for GivingUp {
     type Output = ();
 
     /// Requests that are given up at any moment break nothing, and leave nobody behind.
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         for given in every_setting(&A::ABOUT) {
             if is_unsafe(&A::ABOUT, &given) {
                 continue;
@@ -122,7 +122,7 @@ struct Mutants;
 impl mutex::Visitor for Mutants {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         // Those that need a failure, or a group that recovers, are seen in the simulator.
         let plain =
             |mutant: &&Mutant| mutant.trigger == Trigger::Schedule && !is_mutant_of_recovery(mutant.name);
@@ -161,7 +161,7 @@ impl mutex::Visitor for Several {
     type Output = ();
 
     /// Several locks in one process do not disturb each other.
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         let members = Members::numbered(3);
         let config = configure::<A>(&[], None, &members).expect("the defaults fit any group");
         let named = NamedConfig::<A>::new(config.clone());

@@ -13,6 +13,7 @@ use crate::common::configure;
 use crate::common::world::Dice;
 use crate::graph::{App, Global, Limits, Step, reachable};
 use crate::visit::visit;
+use conclave_algorithms::Algorithm;
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Mutex};
 use conclave_core::Members;
@@ -30,7 +31,7 @@ const fn case(name: &'static str, given: &'static [(&'static str, &'static str)]
 }
 
 impl Case {
-    fn first<A: Mutex>(&self) -> Global<A> {
+    fn first<A: Mutex + Algorithm>(&self) -> Global<A> {
         let members = Members::numbered(self.nodes);
         let config = configure::<A>(self.given, None, &members).expect("settings that fit");
         Global::new(&members, &config)
@@ -60,8 +61,8 @@ const FINITE: &[(Case, usize)] = &[
     (case("majority", &[("mode", "literal")], 2), 50),
     (case("ricart-agrawala-token", &[], 2), 34),
     (case("suzuki-kasami", &[], 2), 49),
-    (case("token-ring", &[], 2), 78),
-    (case("token-ring", &[], 3), 1_194),
+    (case("token-ring", &[], 2), 44),
+    (case("token-ring", &[], 3), 328),
     (case("raymond", &[], 2), 26),
     (case("raymond", &[], 3), 190),
     (case("raymond", &[("tree", "chain")], 3), 203),
@@ -94,7 +95,7 @@ struct Count(Case, Limits);
 impl mutex::Visitor for Count {
     type Output = Option<usize>;
 
-    fn visit<A: Mutex>(self) -> Option<usize> {
+    fn visit<A: Mutex + Algorithm>(self) -> Option<usize> {
         reachable(self.0.first::<A>(), self.1, Global::normal).map(|states| states.len())
     }
 }
@@ -135,7 +136,7 @@ struct Compare(Case, usize);
 impl mutex::Visitor for Compare {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         let Self(case, depth) = self;
         let limits = Limits { depth, ..Limits::FAR };
         let plain = reachable(case.first::<A>(), limits, |state| state).expect("not too deep");
@@ -166,7 +167,7 @@ struct Walk(Case, u64);
 impl mutex::Visitor for Walk {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         let Self(case, seed) = self;
         let mut dice = Dice(seed);
         let mut state = case.first::<A>();
@@ -187,7 +188,7 @@ impl election::Visitor for Walk {
 }
 
 /// Any step, but rarely one of the application of a process that is slow.
-fn pick<A: Mutex>(state: &Global<A>, seed: u64, dice: &mut Dice) -> Step<A> {
+fn pick<A: Mutex + Algorithm>(state: &Global<A>, seed: u64, dice: &mut Dice) -> Step<A> {
     let slow = seed as usize % (state.apps.len() + 1);
     let mut steps = state.steps();
     if dice.below(30) > 0 {

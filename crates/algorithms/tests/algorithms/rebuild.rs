@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use crate::common::world::{Dice, World};
 use crate::common::{configure, every_setting, is_unsafe};
 use crate::visit::visit;
-use conclave_algorithms::Channels;
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Epoch, Event, Fence, Mutex, Request, Roll, Standing};
+use conclave_algorithms::{Algorithm, Channels};
 use conclave_core::{Boot, Incarnation, LamportClock, Members, NodeId, Stamp, Timing};
 
 /// Longer than any run of so few processes.
@@ -52,7 +52,10 @@ fn roll(members: &Members, stood: &[Stood], convener: NodeId, dice: &mut Dice) -
     let standing = |(process, stood): (NodeId, &Stood)| {
         let standing = match stood {
             Stood::Idle => Standing::Idle,
-            Stood::Waiting => Standing::Waiting { since: Stamp { time: 10 + dice.below(5) as u64, process } },
+            Stood::Waiting => {
+                let since = Stamp { time: 10 + dice.below(5) as u64, process };
+                Standing::Waiting { since, queued: false }
+            }
             Stood::Inside => Standing::Inside { fence: Fence { epoch: old, counter: 40, process } },
         };
         (process, standing)
@@ -64,7 +67,7 @@ fn roll(members: &Members, stood: &[Stood], convener: NodeId, dice: &mut Dice) -
 }
 
 /// A group in its new epoch, and what can be seen of it from outside.
-struct Group<A: Mutex> {
+struct Group<A: Mutex + Algorithm> {
     world: World<A>,
     epoch: Epoch,
     dice: Dice,
@@ -76,7 +79,7 @@ struct Group<A: Mutex> {
     restless: bool,
 }
 
-impl<A: Mutex> Group<A> {
+impl<A: Mutex + Algorithm> Group<A> {
     fn new(members: &Members, config: &A::Config, roll: &Roll, mut dice: Dice) -> Self {
         let make = |id, out: &mut Vec<_>| {
             // Who was down has been let in again in a later life; that life may not show.
@@ -196,7 +199,7 @@ struct Rebuilds;
 impl mutex::Visitor for Rebuilds {
     type Output = u32;
 
-    fn visit<A: Mutex>(self) -> u32 {
+    fn visit<A: Mutex + Algorithm>(self) -> u32 {
         let mut cases = 0;
         for given in every_setting(&A::ABOUT) {
             if is_unsafe(&A::ABOUT, &given) {
@@ -227,7 +230,7 @@ impl election::Visitor for Rebuilds {
     }
 }
 
-fn rebuild_all<A: Mutex>(members: &Members, config: &A::Config, context: &str) -> u32 {
+fn rebuild_all<A: Mutex + Algorithm>(members: &Members, config: &A::Config, context: &str) -> u32 {
     let mut cases = 0;
     for stood in standings(members.len()) {
         for convener in members.iter() {

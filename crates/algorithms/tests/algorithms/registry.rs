@@ -8,7 +8,7 @@ use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::family::Registered;
 use conclave_algorithms::mutex::{self, Mutex};
 use conclave_algorithms::registry;
-use conclave_algorithms::workers::BullyWorkers;
+use conclave_algorithms::workers::ElectedWorkers;
 use conclave_algorithms::{About, Algorithm, Arena, Recovering, SettingError, Settings, Values};
 use conclave_core::Members;
 
@@ -63,7 +63,7 @@ struct Mutated;
 impl mutex::Visitor for Mutated {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         mutants_differ::<A>();
         mutants_differ::<Recovering<A>>();
     }
@@ -101,7 +101,7 @@ fn every_mutant_is_configured_as_itself() {
     for about in crate::visit::all() {
         visit(about.name, Mutated).expect("listed");
     }
-    mutants_differ::<BullyWorkers>();
+    mutants_differ::<ElectedWorkers>();
 }
 
 #[test]
@@ -154,7 +154,8 @@ fn what_does_not_exist_is_refused_in_a_sentence() {
     let about = registry::find("majority").expect("listed");
     assert_eq!(
         refused(about, &[("quorum", "grid")], None),
-        "majority has no setting 'quorum'; it has: mode, doublings, stamps, recovery, monitor, silence"
+        "majority has no setting 'quorum'; it has: mode, doublings, queued, retries, \
+         stamps, recovery, monitor, silence, poll, election, elect"
     );
     assert_eq!(
         refused(about, &[("mode", "loud")], None),
@@ -167,7 +168,7 @@ fn what_does_not_exist_is_refused_in_a_sentence() {
     let central = registry::find("central").expect("listed");
     assert_eq!(
         refused(central, &[("coordinator", "lowest")], None),
-        "coordinator=lowest is not possible; coordinator is the id of a process, or 'highest'"
+        "coordinator=lowest is not possible; coordinator is the id of a process, or one of: highest, elected"
     );
 }
 
@@ -177,7 +178,7 @@ struct Configures;
 impl mutex::Visitor for Configures {
     type Output = ();
 
-    fn visit<A: Mutex>(self) {
+    fn visit<A: Mutex + Algorithm>(self) {
         configure_all::<A>();
     }
 }
@@ -201,10 +202,12 @@ fn configure_all<A: Algorithm>() {
                 let no_plane = given.contains(&("quorum", "plane")) && ![3, 7, 13].contains(&n);
                 // A tree that is given must be given.
                 let no_tree = given.contains(&("tree", "given"));
+                let no_replies =
+                    given.contains(&("replies", "suppressed")) && given.contains(&("enter", "acks"));
                 match config {
-                    Ok(_) => assert!(!no_plane && !no_tree, "{given:?} n={n}"),
+                    Ok(_) => assert!(!no_plane && !no_tree && !no_replies, "{given:?} n={n}"),
                     Err(SettingError::Unfit(why)) => {
-                        assert!(no_plane || no_tree, "{} {given:?}: {why}", A::ABOUT.name);
+                        assert!(no_plane || no_tree || no_replies, "{} {given:?}: {why}", A::ABOUT.name);
                     }
                     Err(other) => panic!("{}: {other}", A::ABOUT.name),
                 }

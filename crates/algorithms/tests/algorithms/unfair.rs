@@ -4,9 +4,9 @@
 use crate::common::configure;
 use crate::graph::{Global, Graph, Limits};
 use crate::visit::visit;
-use conclave_algorithms::Trigger;
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::mutex::{self, Mutex};
+use conclave_algorithms::{Algorithm, Trigger};
 use conclave_core::Members;
 
 /// A mutant, and how far one has to go to find whom it starves.
@@ -55,7 +55,7 @@ struct Starved<'a>(&'a Case, Option<&'static str>);
 impl mutex::Visitor for Starved<'_> {
     type Output = Vec<usize>;
 
-    fn visit<A: Mutex>(self) -> Vec<usize> {
+    fn visit<A: Mutex + Algorithm>(self) -> Vec<usize> {
         let Self(case, mutant) = self;
         let members = Members::numbered(case.nodes);
         let config = configure::<A>(&[], mutant, &members).expect("a mutant that fits");

@@ -154,7 +154,7 @@ impl<F: Family> Worker<F> {
         let held = before.state.as_ref().and_then(F::token);
         let was_inside = self.cell(base, cell).app.is_inside();
         let Stepped { cell, sends, events, cuts } = model.step(&before, usize::from(place), input.clone());
-        let multiplies_tokens = F::is_token_based() && {
+        let multiplies_tokens = F::is_token_based(&model.config) && {
             let old: Vec<_> = held.into_iter().chain(carried).collect();
             let sent = sends.iter().filter_map(|(_, message)| F::token_in(message));
             let new: Vec<_> = cell.state.as_ref().and_then(F::token).into_iter().chain(sent).collect();

@@ -38,7 +38,7 @@ fn three_processes_enter_once_each() {
         ("majority", 173_969),
         ("ricart-agrawala-token", 3_224),
         ("suzuki-kasami", 725),
-        ("token-ring", 416),
+        ("token-ring", 225),
         ("raymond", 158),
         ("singhal", 483),
     ];
@@ -58,7 +58,7 @@ fn two_processes_enter_twice_each() {
         ("majority", 278),
         ("ricart-agrawala-token", 79),
         ("suzuki-kasami", 83),
-        ("token-ring", 186),
+        ("token-ring", 120),
         ("raymond", 87),
         ("singhal", 83),
     ];
@@ -79,7 +79,7 @@ fn two_processes_enter_forever() {
         ("majority", 134),
         ("ricart-agrawala-token", 50),
         ("suzuki-kasami", 65),
-        ("token-ring", 116),
+        ("token-ring", 68),
         ("raymond", 58),
         ("singhal", 59),
     ];

@@ -1,7 +1,11 @@
 //! Options of the commands of the laboratory.
 
 mod check;
+mod compare;
+mod example;
 mod live;
+mod order;
+mod step;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -16,13 +20,17 @@ use conclave_sim::clocks::ClockSetting;
 use conclave_sim::faults::{Change, Crash, Detector, Partition, Pause};
 use conclave_sim::rng::Chance;
 use conclave_sim::span::{Span, parse_time};
-use conclave_trace::{Axis, Stamps};
+use conclave_trace::{Axis, Counted, Stamps, Theme};
 
 use super::output::quoted;
 use crate::args::Typed;
 
 pub use check::{CheckArgs, RecordedMoment};
+pub use compare::CompareArgs;
+pub use example::ExampleArgs;
 pub use live::{CertArgs, ClusterArgs, ClusterCommand, Groups, LockArgs, NodeArgs, StartArgs};
+pub use order::{Cut, OrderArgs};
+pub use step::StepArgs;
 
 /// The commands of the laboratory.
 #[derive(Debug, Subcommand)]
@@ -31,12 +39,20 @@ pub enum LaboratoryCommand {
     List(ListArgs),
     /// Explain a property, algorithm, family, mutant, setting or word.
     Explain(ExplainArgs),
+    /// Play a worked example of the literature, step by step.
+    Example(ExampleArgs),
     /// Simulate runs: diagram, costs beside the formula, properties.
     Sim(Box<SimArgs>),
+    /// Drive a run by hand: choose what happens next, go back.
+    Step(StepArgs),
     /// Search all runs: every order of messages, every failure.
     Check(Box<CheckArgs>),
+    /// Compare algorithms: messages, delays, load, outages over n.
+    Compare(Box<CompareArgs>),
     /// Play a script or a recorded trace, and compare.
     Replay(ReplayArgs),
+    /// Ask a trace what happened before what, and who waited.
+    Order(OrderArgs),
     /// Run an algorithm in real processes on this machine.
     Cluster(Box<ClusterArgs>),
     /// Run one process of a live cluster, on this or another machine.
@@ -209,6 +225,12 @@ pub struct SimArgs {
 
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Write the run as a script that can be played, and changed by hand.
+    #[arg(long, value_name = "FILE", conflicts_with = "seeds", help_heading = OUTPUT)]
+    pub save_script: Option<PathBuf>,
+    /// Write the numbers as CSV, a row for each seed.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub csv: Option<PathBuf>,
     /// Do not look for a short script when a promise is broken.
     #[arg(long, help_heading = OUTPUT)]
     pub no_shrink: bool,
@@ -232,6 +254,9 @@ pub struct ReplayArgs {
     /// Rewrite the script with what came out.
     #[arg(long)]
     pub update: bool,
+    /// Write what was played as a script, e.g. of a trace.
+    #[arg(long, value_name = "FILE")]
+    pub save_script: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -245,12 +270,33 @@ pub struct OutputArgs {
     /// Draw a space-time diagram.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub svg: Option<PathBuf>,
-    /// Logical clocks in the drawing.
+    /// Logical clocks in drawings, on the terminal too.
     #[arg(long, value_enum, default_value = "none", help_heading = OUTPUT)]
     pub stamps: StampsArg,
+    /// What logical clocks count: messages, as in textbooks, or everything that a process lives through.
+    #[arg(long, value_enum, default_value = "messages", help_heading = OUTPUT)]
+    pub count: EventsArg,
     /// What distances in the drawing mean.
     #[arg(long, value_enum, default_value = "time", help_heading = OUTPUT)]
     pub axis: AxisArg,
+    /// The colours of the drawing; auto follows the reader's system.
+    #[arg(long, value_enum, default_value = "auto", help_heading = OUTPUT)]
+    pub theme: ThemeArg,
+    /// Draw from one moment to another only, e.g. 20..80.
+    #[arg(long, value_name = "T..T", value_parser = parse_window, allow_hyphen_values = true, help_heading = OUTPUT)]
+    pub window: Option<Window>,
+    /// Draw these processes and the messages between them only, e.g. 1,3.
+    #[arg(long, value_name = "P,P", value_parser = parse_ids, allow_hyphen_values = true, help_heading = OUTPUT)]
+    pub only: Option<Ids>,
+    /// Do not draw messages that are counted apart, such as acknowledgements.
+    #[arg(long, value_enum, help_heading = OUTPUT)]
+    pub hide: Option<HideArg>,
+    /// Draw the fields of messages with their names: Reply{fence 0, to 1.1}.
+    #[arg(long, help_heading = OUTPUT)]
+    pub fields: bool,
+    /// Draw messages under the names that textbooks give them: OK, ACK, I WON; docs/names.md has them all.
+    #[arg(long, value_enum, help_heading = OUTPUT)]
+    pub names: Option<NamesArg>,
     /// Write a log for ShiViz.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub shiviz: Option<PathBuf>,
@@ -317,6 +363,22 @@ impl From<StampsArg> for Stamps {
     }
 }
 
+/// What logical clocks count.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum EventsArg {
+    Messages,
+    All,
+}
+
+impl From<EventsArg> for Counted {
+    fn from(events: EventsArg) -> Self {
+        match events {
+            EventsArg::Messages => Self::Messages,
+            EventsArg::All => Self::Everything,
+        }
+    }
+}
+
 /// What distances mean.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum AxisArg {
@@ -331,6 +393,52 @@ impl From<AxisArg> for Axis {
             AxisArg::Step => Self::Step,
         }
     }
+}
+
+/// The colours of a drawing.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ThemeArg {
+    Auto,
+    Light,
+    Dark,
+}
+
+impl From<ThemeArg> for Theme {
+    fn from(theme: ThemeArg) -> Self {
+        match theme {
+            ThemeArg::Auto => Self::Auto,
+            ThemeArg::Light => Self::Light,
+            ThemeArg::Dark => Self::Dark,
+        }
+    }
+}
+
+/// What is not drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HideArg {
+    Overhead,
+}
+
+/// Whose names messages have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NamesArg {
+    /// Those of the textbooks.
+    Textbook,
+}
+
+/// From when to when, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub from: u64,
+    pub to: u64,
+}
+
+/// `20..80`.
+fn parse_window(text: &str) -> Result<Window, String> {
+    let wrong = || format!("'{text}' is not a window; write two times, such as 20..80");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let (from, to) = (parse_time(from)?, parse_time(to)?);
+    if from > to { Err(format!("the window {text} ends before it begins")) } else { Ok(Window { from, to }) }
 }
 
 /// When to draw on the terminal.

@@ -13,6 +13,7 @@ use conclave_check::{CheckError, Options, Progress, Report};
 use conclave_core::Members;
 use conclave_live::config::ProcessConfig;
 use conclave_live::process::{self, ProcessError};
+use conclave_sim::step::Stepper;
 use conclave_sim::{Outcome, Plan, PlayError, Played};
 use conclave_trace::{Script, Setup};
 
@@ -37,6 +38,7 @@ pub struct Entry {
     pub expected_messages: fn(&Setup, &Plan) -> Result<u64, PlayError>,
     pub shrink: fn(&Setup, &Plan, &str) -> Option<Script>,
     pub play: fn(&Script) -> Result<Played, PlayError>,
+    pub step: fn(&Setup) -> Result<Stepper, PlayError>,
     pub check: Check,
     pub fits: Fits,
     pub run: Run,
@@ -51,6 +53,7 @@ impl Entry {
             expected_messages: conclave_sim::expected_messages,
             shrink: conclave_sim::shrink,
             play: conclave_sim::play,
+            step: Stepper::new,
             check: conclave_check::check,
             fits: |about, settings, members| process::check(about.name, settings, members),
             run: |config, stop, ready| Box::pin(process::run(config, stop, ready)),
@@ -65,6 +68,7 @@ impl Entry {
             expected_messages: |setup, plan| Ok(conclave_sim::expected_messages_of::<R>(setup, plan)?),
             shrink: conclave_sim::shrink_algorithm::<R>,
             play: conclave_sim::play_algorithm::<R>,
+            step: Stepper::of::<R>,
             check: conclave_check::check_algorithm::<R>,
             fits: |_, settings, members| process::check_algorithm::<R>(settings, members),
             run: |config, stop, ready| Box::pin(process::run_algorithm::<R>(config, stop, ready)),

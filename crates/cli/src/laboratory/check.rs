@@ -37,7 +37,7 @@ pub fn run(args: &CheckArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> 
     check_named("--clock", Some(&clocks), &members)?;
     let lead = led.map_or_else(Vec::new, |led| led.commands);
     let attempts = attempts(args, mutant, &lead)?;
-    args.output.check_with(args.script.as_deref())?;
+    args.output.check_with(args.save_script.as_deref())?;
     if args.depth.is_none() && args.time.is_none() {
         warn_of_size(&attempts[0]);
     }
@@ -322,7 +322,7 @@ impl Job<'_> {
     }
 
     fn write(&self, report: &Report, replayed: Option<&Replayed>) -> Result<(), Failure> {
-        if let (Some(path), Some(found)) = (&self.args.script, &report.counterexample) {
+        if let (Some(path), Some(found)) = (&self.args.save_script, &report.counterexample) {
             files::write(path, |out| write!(out, "{}", found.script))?;
         }
         match replayed.and_then(|replayed| replayed.played.as_ref()) {
@@ -333,7 +333,7 @@ impl Job<'_> {
 
     /// The files that were asked for are of a counterexample.
     fn unwritten(&self) -> &'static str {
-        let wanted = self.args.script.is_some() || self.args.output.wants_files();
+        let wanted = self.args.save_script.is_some() || self.args.output.wants_files();
         if wanted { "  nothing was written: there is no counterexample\n" } else { "" }
     }
 
@@ -352,9 +352,9 @@ impl Job<'_> {
         };
         page += &searched.broken(found);
         if let Some(played) = replayed.played.as_ref().filter(|_| self.args.output.diagram.is_always()) {
-            page += &format!("\n{}", drawn(&played.trace, self.args.output.diagram));
+            page += &format!("\n{}", drawn(&played.trace, &self.args.output));
         }
-        page + &replayed.text(self.args.script.as_deref())
+        page + &replayed.text(self.args.save_script.as_deref())
     }
 }
 

@@ -15,6 +15,8 @@ pub fn known(command: Command, catalogue: &Catalogue) -> Command {
     let mutants = completer(catalogue, mutants);
     let settings = completer(catalogue, settings);
     let topics = completer(catalogue, topics);
+    let examples = completer(catalogue, examples);
+    let subjects = completer(catalogue, subjects);
     let run = |command: Command| {
         command
             .mut_arg("algo", |arg| arg.add(algorithms.clone()))
@@ -24,7 +26,18 @@ pub fn known(command: Command, catalogue: &Catalogue) -> Command {
     command
         .mut_subcommand("sim", run)
         .mut_subcommand("check", run)
+        .mut_subcommand("step", run)
         .mut_subcommand("list", |list| list.mut_arg("algo", |arg| arg.add(algorithms.clone())))
+        .mut_subcommand("example", |example| {
+            example
+                .mut_arg("name", |arg| arg.add(examples.clone()))
+                .mut_arg("of", |arg| arg.add(subjects.clone()))
+        })
+        .mut_subcommand("compare", |compare| {
+            compare
+                .mut_arg("what", |arg| arg.add(subjects.clone()))
+                .mut_arg("set", |arg| arg.add(settings.clone()))
+        })
         .mut_subcommand("explain", |explain| explain.mut_arg("topic", |arg| arg.add(topics.clone())))
         .mut_subcommand("cluster", |cluster| {
             cluster.mut_subcommand("start", |start| {
@@ -71,7 +84,7 @@ fn mutants(_catalogue: &Catalogue, named: &[&'static About]) -> Vec<Known> {
 /// Keys with their values where these can be listed.
 fn settings(_catalogue: &Catalogue, named: &[&'static About]) -> Vec<Known> {
     let values = |setting: &'static Setting| match setting.values {
-        Values::OneOf(words) => words.to_vec(),
+        Values::OneOf(words) | Values::ProcessOr(words) => words.to_vec(),
         Values::Number(..) | Values::Process | Values::Numbers => vec![setting.default],
     };
     let settings = named.iter().flat_map(|about| about.every_setting());
@@ -88,4 +101,15 @@ fn settings(_catalogue: &Catalogue, named: &[&'static About]) -> Vec<Known> {
 
 fn topics(catalogue: &Catalogue, _named: &[&'static About]) -> Vec<Known> {
     explain::names(catalogue)
+}
+
+fn examples(_catalogue: &Catalogue, _named: &[&'static About]) -> Vec<Known> {
+    conclave_sim::examples::all().into_iter().map(|example| (example.name, example.title)).collect()
+}
+
+/// Families and algorithms.
+fn subjects(catalogue: &Catalogue, named: &[&'static About]) -> Vec<Known> {
+    let families = catalogue.families().into_iter();
+    let families = families.map(|family| (family.name.to_owned(), family.title.to_owned()));
+    families.chain(algorithms(catalogue, named)).collect()
 }

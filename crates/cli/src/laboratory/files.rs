@@ -1,12 +1,19 @@
 //! Files in, files out.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
-use conclave_trace::{SvgOptions, Trace, mermaid, shiviz, svg};
+use conclave_core::NodeId;
+use conclave_trace::{
+    Block, Command, Script, Setup, Stamps, SvgOptions, Trace, View, commands_of, mermaid, milliseconds,
+    shiviz, svg,
+};
 
-use super::args::OutputArgs;
+use super::args::{Ids, OutputArgs, Window};
+use super::catalogue::Catalogue;
+use super::names;
 use crate::failure::Failure;
 
 /// No script and no trace that a person can wait for is larger.
@@ -140,10 +147,86 @@ impl OutputArgs {
         if let Some(path) = &self.trace {
             write(path, |mut out| trace.write_jsonl(&mut out))?;
         }
-        let options =
-            SvgOptions { stamps: self.stamps.into(), axis: self.axis.into(), ..SvgOptions::default() };
-        text(&self.svg, &|| svg(trace, &options))?;
+        let options = SvgOptions {
+            stamps: self.stamps.into(),
+            counted: self.count.into(),
+            axis: self.axis.into(),
+            theme: self.theme.into(),
+            title: self.title(trace),
+            ..SvgOptions::default()
+        };
+        text(&self.svg, &|| svg(&self.shown(trace), &options))?;
         text(&self.shiviz, &|| shiviz(trace))?;
-        text(&self.mermaid, &|| mermaid(trace))
+        text(&self.mermaid, &|| mermaid(&self.shown(trace)))
     }
+
+    /// What the title of a drawing says where only a part is drawn.
+    fn title(&self, trace: &Trace) -> Option<String> {
+        let mut parts = Vec::new();
+        if let Some(Ids(ids)) = &self.only {
+            parts.push(ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        }
+        if let Some(Window { from, to }) = self.window {
+            parts.push(format!("{} to {} ms", milliseconds(from), milliseconds(to)));
+        }
+        let header = &trace.header;
+        let n = header.nodes.len() - header.newcomers.len().min(header.nodes.len());
+        (!parts.is_empty()).then(|| format!("{}, n = {n}: {}", header.algorithm, parts.join(", ")))
+    }
+
+    /// What drawings show of a trace: a part of it, with the stamps and the words that are wanted.
+    pub fn shown<'a>(&self, trace: &'a Trace) -> Cow<'a, Trace> {
+        let view = View {
+            window: self.window.map(|window| (window.from, window.to)),
+            only: self.only.as_ref().map(|Ids(ids)| ids.clone()).unwrap_or_default(),
+            hide_overhead: self.hide.is_some(),
+            fields: self.fields,
+            names: self.names.map(|_| names::of(&trace.header.algorithm)).unwrap_or_default(),
+        };
+        let stamps = Stamps::from(self.stamps);
+        if view.is_plain() && stamps == Stamps::None {
+            return Cow::Borrowed(trace);
+        }
+        let mut stamped = Cow::Borrowed(trace);
+        if stamps != Stamps::None {
+            stamped.to_mut().stamp_counting(self.count.into(), stamps == Stamps::Vector);
+        }
+        Cow::Owned(view.of(&stamped))
+    }
+
+    /// Refuses to draw processes that do not take part.
+    pub fn check_only(&self, nodes: &[NodeId]) -> Result<(), Failure> {
+        let strangers = self.only.iter().flat_map(|Ids(ids)| ids).find(|id| !nodes.contains(id));
+        match strangers {
+            Some(id) => Err(Failure::new(format!("--only names {id}, which is not one of the processes"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes a run as a script: what it was told to do, and what came of it.
+pub fn save_script(path: &Path, trace: &Trace, catalogue: &Catalogue) -> Result<(), Failure> {
+    let failed =
+        |why: &dyn core::fmt::Display| Failure::new(format!("this run cannot be written as a script: {why}"));
+    let run = Command::Run(Setup::from_header(&trace.header));
+    let commands = core::iter::once(run).chain(commands_of(trace));
+    let block = |command| Block { commands: vec![(command, 0)], ..Block::default() };
+    let played =
+        catalogue.play(&Script { blocks: commands.map(block).collect() }).map_err(|error| failed(&error))?;
+    // What had no visible effect stands with the next that has one.
+    let mut script = Script::default();
+    let mut open = Block::default();
+    for block in played.script.blocks {
+        open.commands.extend(block.commands);
+        open.recorded = block.recorded;
+        if !open.recorded.is_empty() {
+            script.blocks.push(core::mem::take(&mut open));
+        }
+    }
+    if !open.commands.is_empty() {
+        script.blocks.push(open);
+    }
+    let text = script.to_string();
+    Script::parse(&text).map_err(|error| failed(&error))?;
+    write(path, |out| out.write_all(text.as_bytes()))
 }

@@ -144,15 +144,18 @@ pub fn needs(trigger: Trigger) -> &'static str {
 
 pub fn setting_lines(setting: &Setting) -> String {
     let values = match setting.values {
-        Values::OneOf(words) => {
-            words.iter().map(|word| marked(setting, word)).collect::<Vec<_>>().join(" | ")
-        }
+        Values::OneOf(words) => all_marked(setting, words),
+        Values::ProcessOr(words) => all_marked(setting, words) + " | the id of a process",
         Values::Number(low, high) => format!("{low} to {high} (default {})", setting.default),
         Values::Process => format!("{} (default) | the id of a process", setting.default),
         Values::Numbers => format!("{} (default) | numbers for processes, 1:5,3:2", setting.default),
     };
     let name = format!("  {:<17}", format!("{}=", setting.key));
     indented(&name, &values) + &indented(&format!("  {:<17}", ""), setting.help)
+}
+
+fn all_marked(setting: &Setting, words: &[&str]) -> String {
+    words.iter().map(|word| marked(setting, word)).collect::<Vec<_>>().join(" | ")
 }
 
 /// A value with what there is to know about it.
@@ -192,6 +195,7 @@ fn json(about: &About) -> Value {
 fn setting_json(setting: &Setting) -> Value {
     let values = match setting.values {
         Values::OneOf(words) => json!(words),
+        Values::ProcessOr(words) => json!({ "process": true, "or": words }),
         Values::Number(low, high) => json!({ "from": low, "to": high }),
         Values::Process => json!("process"),
         Values::Numbers => json!("numbers"),

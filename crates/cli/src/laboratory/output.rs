@@ -3,6 +3,7 @@
 mod progress;
 mod report;
 mod searched;
+pub mod stepped;
 
 pub use crate::output::{notice, quoted, show, show_json, terminal_width};
 pub use progress::Progress;
@@ -32,6 +33,19 @@ pub fn typed(label: &str, command: &str) -> String {
     text + "\n"
 }
 
+/// A word that is longer than a line goes on after a comma.
+fn pieces(word: &str, room: usize) -> impl Iterator<Item = &str> {
+    let mut rest = word;
+    core::iter::from_fn(move || {
+        let fits = |end: &usize| columns(&rest[..*end]) <= room;
+        let ends = rest.match_indices(',').map(|(at, _)| at + 1).filter(|end| *end < rest.len());
+        let end = if columns(rest) > room { ends.take_while(fits).last() } else { None };
+        let (piece, left) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = left;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 /// A text after a label; where it does not fit, it goes on below itself.
 pub fn indented(label: &str, text: &str) -> String {
     let indent = label.chars().count();
@@ -39,14 +53,14 @@ pub fn indented(label: &str, text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is always a line");
-        if !line.is_empty() && columns(line) + 1 + columns(word) > room {
-            lines.push(word.to_owned());
-            continue;
+        let mut pieces = pieces(word, room);
+        if line.trim().is_empty() || columns(line) + 1 + columns(word) <= room {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(pieces.next().unwrap_or_default());
         }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
+        lines.extend(pieces.map(str::to_owned));
     }
     format!("{label}{}\n", lines.join(&format!("\n{:indent$}", "")))
 }

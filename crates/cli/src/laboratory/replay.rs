@@ -16,21 +16,30 @@ use super::sim::{drawn, violation_json};
 
 use crate::failure::{Failure, Verdict};
 
+/// What writes a run as a script, if that is wanted.
+type Save<'a> = &'a dyn Fn(&Trace) -> Result<(), Failure>;
+
 /// Repeats what a file holds, a script or a trace.
 pub fn run(args: &ReplayArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let text = files::read(&args.file)?;
+    args.output.check_with(args.save_script.as_deref())?;
+    let save = |trace: &Trace| match &args.save_script {
+        Some(path) => files::save_script(path, trace, catalogue),
+        None => Ok(()),
+    };
     if !text.trim_start().starts_with('{') {
-        return replay_script(&args.file, &text, &args.output, args.update, catalogue);
+        return replay_script(&args.file, &text, &args.output, args.update, &save, catalogue);
     }
     if args.update {
-        return Err(Failure::new("--update rewrites scripts, and this is a trace"));
+        return Err(Failure::new("--update rewrites scripts, and this is a trace")
+            .hint("--save-script FILE writes it as a script"));
     }
-    replay_trace(&args.file, &text, &args.output, catalogue)
+    replay_trace(&args.file, &text, &args.output, &save, catalogue)
 }
 
 /// Plays a script.
 pub fn script(path: &Path, output: &OutputArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
-    replay_script(path, &files::read(path)?, output, false, catalogue)
+    replay_script(path, &files::read(path)?, output, false, &|_| Ok(()), catalogue)
 }
 
 fn replay_script(
@@ -38,6 +47,7 @@ fn replay_script(
     text: &str,
     output: &OutputArgs,
     update: bool,
+    save: Save<'_>,
     catalogue: &Catalogue,
 ) -> Result<Verdict, Failure> {
     if update && files::is_standard(path) {
@@ -46,11 +56,10 @@ fn replay_script(
     let named = |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
     let script = Script::parse(text).map_err(|error| named(&error))?;
     output.check()?;
-    let played = catalogue.play(&script).map_err(|error| match error {
-        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name, catalogue),
-        PlayError::NoRun | PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
-    })?;
+    let played = catalogue.play(&script).map_err(|error| unplayable(error, &named, catalogue))?;
+    output.check_only(&played.trace.header.nodes)?;
     output.write(&played.trace)?;
+    save(&played.trace)?;
     if update {
         files::write(path, |out| write!(out, "{}", played.script))?;
     }
@@ -61,6 +70,18 @@ fn replay_script(
         output::show(&script_page(path, &played, difference, output, update))?;
     }
     Ok(Verdict::of(difference.is_none() && held(&played)))
+}
+
+/// The sentence about what cannot be played; `named` says in which file.
+pub fn unplayable(
+    error: PlayError,
+    named: &dyn Fn(&dyn core::fmt::Display) -> Failure,
+    catalogue: &Catalogue,
+) -> Failure {
+    match error {
+        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name, catalogue),
+        PlayError::NoRun | PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
+    }
 }
 
 fn held(played: &Played) -> bool {
@@ -84,7 +105,7 @@ fn script_page(
 ) -> String {
     let mut page = format!("{}\n", played.script);
     if output.diagram == DiagramArg::Always {
-        page += &format!("{}\n", drawn(&played.trace, output.diagram));
+        page += &format!("{}\n", drawn(&played.trace, output));
     }
     page += &properties_page(played);
     page += &match difference {
@@ -105,7 +126,7 @@ fn different(path: &Path, difference: &Difference) -> String {
     text + &format!("  if that is right: {} replay {word} --update\n", crate::program::name())
 }
 
-fn properties_page(played: &Played) -> String {
+pub fn properties_page(played: &Played) -> String {
     let (promised, other) = properties(played);
     let mut page = judged(&promised, &other) + "\n";
     if let Some(violation) = &played.violation {
@@ -132,7 +153,6 @@ fn script_json(path: &Path, played: &Played, updated: bool) -> Value {
 }
 
 fn played_json(path: &Path, kind: &str, header: &Header, played: &Played) -> Value {
-    let (promised, other) = properties(played);
     let mut report = json!({
         "file": path.display().to_string(),
         "kind": kind,
@@ -140,16 +160,22 @@ fn played_json(path: &Path, kind: &str, header: &Header, played: &Played) -> Val
         "settings": header.settings,
         "nodes": header.nodes.len(),
         "records": played.trace.records.len(),
-        "properties": promised,
-        "not_promised": other,
     });
     if let Some(mutant) = &header.mutant {
         report["mutant"] = mutant.as_str().into();
     }
+    properties_json(played, &mut report);
+    report
+}
+
+/// Adds what became of the properties.
+pub fn properties_json(played: &Played, report: &mut Value) {
+    let (promised, other) = properties(played);
+    report["properties"] = json!(promised);
+    report["not_promised"] = json!(other);
     if let Some(violation) = &played.violation {
         report["violation"] = violation_json(violation);
     }
-    report
 }
 
 /// Plays what the processes of a live cluster have lived through, and judges it.
@@ -163,13 +189,14 @@ pub fn live(
     trace
         .write_jsonl(&mut text)
         .map_err(|error| Failure::new(format!("the trace cannot be written: {error}")))?;
-    replay_trace(Path::new(name), &String::from_utf8_lossy(&text), output, catalogue)
+    replay_trace(Path::new(name), &String::from_utf8_lossy(&text), output, &|_| Ok(()), catalogue)
 }
 
 fn replay_trace(
     path: &Path,
     text: &str,
     output: &OutputArgs,
+    save: Save<'_>,
     catalogue: &Catalogue,
 ) -> Result<Verdict, Failure> {
     let named = |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
@@ -183,11 +210,11 @@ fn replay_trace(
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, _)| number)
         .collect();
-    let repeated = Repeated::of(&trace, &lines[1..], catalogue).map_err(|error| match error {
-        PlayError::UnknownAlgorithm(name) => no_such_algorithm(&name, catalogue),
-        PlayError::NoRun | PlayError::Setting(_) | PlayError::Impossible { .. } => named(&error),
-    })?;
+    let repeated = Repeated::of(&trace, &lines[1..], catalogue);
+    let repeated = repeated.map_err(|error| unplayable(error, &named, catalogue))?;
+    output.check_only(&trace.header.nodes)?;
     output.write(&trace)?;
+    save(&trace)?;
     if output.json {
         output::show_json(&repeated.json(path, &trace))?;
     } else {
@@ -278,7 +305,7 @@ impl Repeated {
             DiagramArg::Auto => header.nodes.len() <= 8 && trace.records.len() <= 200,
         };
         if draws {
-            page += &format!("{}\n", drawn(trace, output.diagram));
+            page += &format!("{}\n", drawn(trace, output));
         }
         page += &match (&self.unjudged, &self.played) {
             (Some(verdicts), _) => verdicts.page(),

@@ -1,5 +1,7 @@
 //! `conclave sim`: simulated runs.
 
+mod table;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,9 +21,9 @@ use serde_json::{Value, json};
 
 use super::args::{DiagramArg, Given, OutputArgs, Seeds, SimArgs, members};
 use super::catalogue::{Catalogue, Entry};
-use super::no_such_algorithm;
-use super::output::{self, Progress, Sheet, grouped, judged, notice, terminal_width, violated};
+use super::output::{self, Progress, Sheet, grouped, indented, judged, notice, terminal_width, violated};
 use super::replay;
+use super::{files, no_such_algorithm};
 use crate::failure::{Failure, Verdict};
 
 /// Simulates a run, or one for each of many seeds.
@@ -64,7 +66,8 @@ pub fn run(args: &SimArgs, given: &Given, catalogue: &Catalogue) -> Result<Verdi
         Failure::new(error).hint(format!("'conclave list {}' shows what there is", about.name))
     })?;
     warn_of_length(expected, &plan);
-    Job { args, given, entry, about, setup, plan }.run()
+    args.output.check_only(&plan.everyone().iter().collect::<Vec<_>>())?;
+    Job { args, given, entry, about, setup, plan, catalogue }.run()
 }
 
 /// Refuses options that mean something to other families only.
@@ -242,11 +245,13 @@ struct Job<'a> {
     about: &'static About,
     setup: Setup,
     plan: Plan,
+    catalogue: &'a Catalogue,
 }
 
 impl Job<'_> {
     fn run(&self) -> Result<Verdict, Failure> {
-        self.output().check()?;
+        self.output().check_with(self.args.save_script.as_deref())?;
+        self.output().check_with(self.args.csv.as_deref())?;
         match self.args.seeds {
             Some(seeds) => self.sweep(seeds),
             None => self.single(),
@@ -264,12 +269,17 @@ impl Job<'_> {
     fn single(&self) -> Result<Verdict, Failure> {
         let draws = draws(self.output(), self.about, &self.plan);
         let progress = Progress::start(|passed| format!("simulating, {} s", passed.as_secs()));
-        let outcome = self.simulate(&self.plan, draws || self.output().wants_files())?;
+        let records = draws || self.output().wants_files() || self.args.save_script.is_some();
+        let outcome = self.simulate(&self.plan, records)?;
         drop(progress);
         let broken = outcome.violation.as_ref().map(|violation| self.explain(&self.plan, violation));
         if let Some(trace) = &outcome.trace {
             self.output().write(trace)?;
+            if let Some(path) = &self.args.save_script {
+                files::save_script(path, trace, self.catalogue)?;
+            }
         }
+        self.write_csv(&[table::Row::of(&outcome)])?;
         if self.output().json {
             output::show_json(&Full::new(&outcome, broken.as_ref()))?;
         } else {
@@ -283,7 +293,7 @@ impl Job<'_> {
         let report = &outcome.report;
         let mut page = self.header(&report.channels, Some(report.seed)) + "\n";
         if let Some(trace) = picture {
-            page += &drawn(trace, self.output().diagram);
+            page += &drawn(trace, self.output());
             page.push('\n');
         }
         page += &Sheet::of(report, &self.plan.everyone());
@@ -315,7 +325,7 @@ impl Job<'_> {
         facts.extend(seed.map(|seed| format!("seed {seed}")));
         facts.extend(self.setup.settings.iter().map(|(key, value)| format!("{key}={value}")));
         facts.extend(self.args.mutant.as_ref().map(|mutant| format!("mutant {mutant}")));
-        let line = output::indented("", &format!("{} · {}", about.title, facts.join(" · ")));
+        let line = indented("", &format!("{} · {}", about.title, facts.join(" · ")));
         line.replacen(about.title, &about.title.bold().to_string(), 1)
     }
 
@@ -330,9 +340,26 @@ impl Job<'_> {
         Broken { violation, script: script.flatten(), rerun }
     }
 
+    /// Writes the numbers of all runs, if that is wanted.
+    fn write_csv(&self, rows: &[table::Row]) -> Result<(), Failure> {
+        match &self.args.csv {
+            Some(path) => files::write(path, |out| out.write_all(table::csv(rows).as_bytes())),
+            None => Ok(()),
+        }
+    }
+
     fn sweep(&self, seeds: Seeds) -> Result<Verdict, Failure> {
-        let mut swept = Swept { seeds, runs: 0, entries: 0, messages: 0, disagreed: 0, wall_seconds: 0.0 };
+        let mut swept = Swept {
+            seeds,
+            runs: 0,
+            entries: 0,
+            disagreed: 0,
+            messages: 0,
+            wall_seconds: 0.0,
+            rows: Vec::new(),
+        };
         let failing = self.first_failing(&mut swept)?;
+        self.write_csv(&swept.rows)?;
         let broken = failing
             .as_ref()
             .and_then(|(plan, outcome)| Some(self.explain(plan, outcome.violation.as_ref()?)));
@@ -362,7 +389,7 @@ impl Job<'_> {
             current.store(seed, Ordering::Relaxed);
             let plan = Plan { seed, ..self.plan.clone() };
             let outcome = self.simulate(&plan, false)?;
-            swept.add(&outcome.report);
+            swept.add(&outcome);
             swept.wall_seconds = begin.elapsed().as_secs_f64();
             if verdict(&outcome) == Verdict::Failed {
                 return Ok(Some((plan, outcome)));
@@ -386,12 +413,16 @@ impl Job<'_> {
         );
         let Seeds { first, last } = swept.seeds;
         page += &match failing {
-            None => format!("{} seeds {first} to {last}: everything promised held ({done})\n", "✓".green()),
+            None => {
+                let text = format!("seeds {first} to {last}: everything promised held ({done})");
+                format!("{}{}", "✓".green(), &indented("  ", &text)[1..])
+            }
             Some(outcome) => {
                 let seed = format!("✗ seed {} fails", outcome.report.seed);
                 format!("{} ({done})\n", seed.red().bold())
             }
         };
+        page += &table::spreads(&swept.rows);
         if swept.disagreed > 0 {
             page +=
                 &format!("{} the formula did not agree in {} runs\n", "–".yellow(), grouped(swept.disagreed));
@@ -419,6 +450,7 @@ impl Job<'_> {
             entries: u64,
             messages: u64,
             formula_disagreed: u64,
+            spread: Value,
             wall_seconds: f64,
             failing_seed: Option<u64>,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -433,6 +465,7 @@ impl Job<'_> {
             entries: swept.entries,
             messages: swept.messages,
             formula_disagreed: swept.disagreed,
+            spread: table::spreads_json(&swept.rows),
             wall_seconds: swept.wall_seconds,
             failing_seed: failing.map(|outcome| outcome.report.seed),
             failing: failing.map(|outcome| Full::new(outcome, broken)),
@@ -465,10 +498,14 @@ struct Swept {
     /// Runs in which the formula did not agree.
     disagreed: u64,
     wall_seconds: f64,
+    /// The numbers of each run.
+    rows: Vec<table::Row>,
 }
 
 impl Swept {
-    fn add(&mut self, report: &Report) {
+    fn add(&mut self, outcome: &Outcome) {
+        let report = &outcome.report;
+        self.rows.push(table::Row::of(outcome));
         self.runs += 1;
         self.entries += report.unit.name.map_or(0, |_| report.unit.count);
         self.messages += report.messages;
@@ -509,10 +546,18 @@ fn draws(output: &OutputArgs, about: &About, plan: &Plan) -> bool {
 }
 
 /// The diagram of a run; only who asks for all of it gets all of it.
-pub fn drawn(trace: &Trace, when: DiagramArg) -> String {
-    let max_lines = if when == DiagramArg::Always { 0 } else { 60 };
+pub fn drawn(trace: &Trace, output: &OutputArgs) -> String {
+    let max_lines = if output.diagram == DiagramArg::Always { 0 } else { 60 };
     let width = terminal_width().unwrap_or(100);
-    diagram(trace, &DiagramOptions { ascii: false, colour: true, width, max_lines })
+    let options = DiagramOptions {
+        ascii: false,
+        colour: true,
+        width,
+        max_lines,
+        stamps: output.stamps.into(),
+        legend: true,
+    };
+    diagram(&output.shown(trace), &options)
 }
 
 /// A violation in JSON.

@@ -41,7 +41,8 @@ fn the_report_for_programs_has_its_fields() {
 fn a_mutant_is_refuted_by_a_script() {
     let desk = Desk::new();
     let script = desk.path("bug.script");
-    let page = conclave(&words("check ricart-agrawala --mutant no-tie-break --script", &script)).ends(1).out;
+    let page =
+        conclave(&words("check ricart-agrawala --mutant no-tie-break --save-script", &script)).ends(1).out;
     for part in [
         "2 processes · 1 entry each",
         "mutant no-tie-break",
@@ -92,7 +93,7 @@ fn a_counterexample_is_drawn() {
 #[test]
 fn where_nothing_breaks_nothing_is_written() {
     let desk = Desk::new();
-    let typed = format!("check central -n 2 --script {} --svg", desk.path("bug.script").display());
+    let typed = format!("check central -n 2 --save-script {} --svg", desk.path("bug.script").display());
     let ran = conclave(&words(&typed, &desk.path("bug.svg"))).ends(0);
     assert!(ran.out.contains("nothing was written: there is no counterexample"), "{}", ran.out);
     assert_eq!(desk.files(), [""; 0]);
@@ -256,9 +257,10 @@ fn every_wrong_option_is_answered_by_one_sentence() {
     line("check bully --ticks 2 --untimed").refused("cannot be used together");
     let desk = Desk::new();
     let path = desk.path("one.file");
-    let typed = format!("check central -n 2 --script {} --svg", path.display());
+    let typed = format!("check central -n 2 --save-script {} --svg", path.display());
     conclave(&words(&typed, &path)).refused("two outputs would go into the one file");
-    conclave(&words("check central -n 2 --script", &desk.path("nowhere/bug.script"))).refused("cannot write");
+    conclave(&words("check central -n 2 --save-script", &desk.path("nowhere/bug.script")))
+        .refused("cannot write");
 }
 
 /// Who waits forever although everything goes on: a way, and a circle.
@@ -266,7 +268,8 @@ fn every_wrong_option_is_answered_by_one_sentence() {
 fn a_run_without_end_is_a_circle() {
     let desk = Desk::new();
     let script = desk.path("bug.script");
-    let page = conclave(&words("check chang-roberts --mutant endless-news --script", &script)).ends(1).out;
+    let page =
+        conclave(&words("check chang-roberts --mutant endless-news --save-script", &script)).ends(1).out;
     for part in [
         "✗ END is broken: messages circulate forever",
         " steps that repeat forever",
@@ -336,7 +339,7 @@ fn a_counterexample_goes_on_from_the_recorded_run() {
     let desk = Desk::new();
     let records = recorded(&desk, "central -n 3 --entries 1 --mutant grant-while-held --load light");
     let page =
-        from(&desk, records / 2, &format!("--script {}", desk.path("bug.script").display())).ends(1).out;
+        from(&desk, records / 2, &format!("--save-script {}", desk.path("bug.script").display())).ends(1).out;
     for part in [
         "recorded steps",
         "# As it was recorded.",

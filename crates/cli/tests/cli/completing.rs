@@ -34,8 +34,13 @@ fn offered(typed: &str) -> Vec<String> {
 
 #[test]
 fn commands_algorithms_and_options() {
-    assert_eq!(offered("conclave ch"), ["check"]);
+    assert_eq!(offered("conclave che"), ["check"]);
     assert_eq!(offered("conclave sim bul"), ["bully"]);
+    assert_eq!(offered("conclave step bul"), ["bully"]);
+    assert_eq!(offered("conclave compare mut"), ["mutex"]);
+    assert_eq!(offered("conclave compare mutex bul"), ["bully"]);
+    assert_eq!(offered("conclave example lock-manager-"), ["lock-manager-silent"]);
+    assert_eq!(offered("conclave example --of elec"), ["election"]);
     assert_eq!(offered("conclave cluster start maek"), ["maekawa"]);
     assert_eq!(offered("conclave check lamport --verify"), ["--verify-reduction"]);
     assert_eq!(offered("conclave sim lamport --channels "), ["fifo", "any"]);

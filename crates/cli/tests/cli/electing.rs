@@ -32,6 +32,25 @@ fn the_report_for_programs_has_the_fields_of_an_election() {
     assert_eq!(names, ["E1", "E2", "E3", "E4", "E5", "END"]);
 }
 
+/// The leader dies in office, and one process notices.
+#[test]
+fn elections_are_shown_one_by_one() {
+    let story = "sim bully --ids 0,1,3,4,5,6 --start 6 --crash 6@50 --detector none --start 3@60 --delay 5";
+    let page = line(story).ends(0).out;
+    for part in [
+        "the sum of its elections = 18 ✓",
+        "elections        2",
+        "at 0 ms by p6    5 messages = 5 ✓, 5 ms, p6 leads",
+        "at 60 ms by p3   13 messages = 13 ✓, 20.001 ms, p5 leads",
+    ] {
+        assert!(page.contains(part), "{part}:\n{page}");
+    }
+    let report = line(&format!("{story} --json")).ends(0).json();
+    assert_eq!((&report["elections"], &report["turnaround"]), (&2.into(), &20.001.into()));
+    let messages: Vec<_> = report["each"].as_array().unwrap().iter().map(|one| &one["messages"]).collect();
+    assert_eq!(messages, [5, 13]);
+}
+
 #[test]
 fn calls_at_times_by_all_and_retirement() {
     let all = line("sim chang-roberts -n 5 --start all --set ring=random --json").ends(0).json();
@@ -48,8 +67,6 @@ fn calls_at_times_by_all_and_retirement() {
 fn options_of_the_other_family_are_refused() {
     for (command, sentence) in [
         ("sim bully --entries 3", "--entries belongs to mutual exclusion, and bully is not of that kind"),
-        ("sim bully --join 9@5", "--join belongs to mutual exclusion"),
-        ("sim bully --leave 2@5", "--leave belongs to mutual exclusion"),
         ("sim bully --lose-token 5", "--lose-token belongs to mutual exclusion"),
         ("sim lamport --start 2", "--start belongs to elections, and lamport is not of that kind"),
         ("sim bully --start 9", "process 9 in '--start 9' is not one of the processes; they are 1 to 3"),

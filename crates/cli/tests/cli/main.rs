@@ -2,14 +2,20 @@
 
 mod bad_input;
 mod checking;
+mod comparing;
 mod completing;
+mod drawings;
 mod electing;
+mod examples;
 mod explaining;
 mod listing;
+mod ordering;
 mod replaying;
 mod simulating;
+mod stepping;
 mod width;
 
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -24,9 +30,20 @@ struct Ran {
 
 /// Runs `conclave` with these words.
 fn conclave<S: AsRef<std::ffi::OsStr>>(words: &[S]) -> Ran {
+    told(words, Stdio::null())
+}
+
+/// Runs `conclave` with the words of a line, and this on its standard input.
+fn fed(line: &str, input: &str) -> Ran {
+    let mut file = tempfile::tempfile().expect("there is room for a file");
+    file.write_all(input.as_bytes()).and_then(|()| file.rewind()).expect("it can be written");
+    told(&line.split_whitespace().collect::<Vec<_>>(), file.into())
+}
+
+fn told<S: AsRef<std::ffi::OsStr>>(words: &[S], input: Stdio) -> Ran {
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args(words)
-        .stdin(Stdio::null())
+        .stdin(input)
         .env_remove("CLICOLOR_FORCE")
         .output()
         .expect("the binary runs");
@@ -106,7 +123,20 @@ fn words<'a>(line: &'a str, path: &'a Path) -> Vec<&'a str> {
 
 #[test]
 fn every_command_explains_itself_with_an_example() {
-    for command in ["", "list", "explain", "sim", "check", "replay", "completions", "man"] {
+    for command in [
+        "",
+        "list",
+        "explain",
+        "example",
+        "sim",
+        "step",
+        "check",
+        "compare",
+        "replay",
+        "order",
+        "completions",
+        "man",
+    ] {
         let ran = line(&format!("{command} --help")).ends(0);
         assert!(ran.out.contains("Example"), "{command}:\n{}", ran.out);
         assert_eq!(ran.err, "");

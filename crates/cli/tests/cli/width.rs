@@ -45,7 +45,9 @@ fn listed(help: &str) -> Vec<String> {
 fn every_help() {
     fits(&["--help"]);
     let commands = listed(&printed(&["--help"]));
-    for command in ["serve", "lock", "sim", "check", "cluster", "explain", "completions", "man"] {
+    let named =
+        ["serve", "lock", "example", "sim", "step", "check", "compare", "order", "cluster", "explain", "man"];
+    for command in named {
         assert!(commands.iter().any(|known| known == command), "{command} among {commands:?}");
     }
     for command in &commands {
@@ -79,6 +81,18 @@ fn lists_and_explanations() {
     for topic in ["ME1", "ME5-TS", "E1", "END", "W3", "recovery", "mutex", "not judged", "no-tie-break"] {
         fits(&["explain", topic]);
     }
+}
+
+#[test]
+fn examples_and_comparisons() {
+    fits(&["example"]);
+    for example in conclave_sim::examples::all() {
+        fits(&["example", &example.name]);
+    }
+    fits(&["compare", "mutex", "-n", "2..8", "--entries", "1"]);
+    fits(&["compare", "election", "-n", "2..8"]);
+    fits(&["compare", "bully", "chang-roberts", "ring-list", "-n", "5"]);
+    fits(&["sim", "lamport", "-n", "4", "--stamps", "vector", "--seeds", "3"]);
 }
 
 #[test]

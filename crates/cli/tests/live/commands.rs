@@ -55,6 +55,18 @@ fn commands_find_their_fence_and_fences_sort() {
     live.stop();
 }
 
+/// The examples of elections, asked of real processes: what they do is judged like any other trace.
+#[test]
+fn an_example_is_played_with_real_processes() {
+    let home = Home::new();
+    let played = ran(&mut home.command("example chang-roberts-worst-starter --live")).ends(0);
+    assert!(played.out.contains("p1 elected p5") && played.out.contains("✓ E2"), "{}", played.out);
+    assert!(played.out.contains("it came out the same, message by message"), "{}", played.out);
+    assert!(played.err.contains("p1 is asked: start"), "{}", played.err);
+    // Nothing is left of it.
+    assert!(home.run("cluster list").ends(0).out.contains("there are no clusters"));
+}
+
 /// Whoever is told to end passes it on to the command; the lock is free only when the command is gone.
 #[test]
 fn commands_hear_of_signals() {

@@ -33,7 +33,8 @@ fn pauses_and_held_messages_are_only_delays() {
 }
 
 /// Where an entry needs a message from everyone it depends on, loss costs progress and never safety. Lamport's algorithm
-/// draws conclusions from what it has not heard: there a lost request lets two in. Either way the report says so.
+/// draws conclusions from what it has not heard: there a lost request lets two in, unless only replies count. Either way the
+/// report says so.
 #[test]
 fn loss_costs_progress_and_only_lamport_its_safety() {
     for (algorithm, settings) in VARIANTS {
@@ -49,7 +50,7 @@ fn loss_costs_progress_and_only_lamport_its_safety() {
         assert_eq!(stuck == 0, retries, "{algorithm} {settings:?}: {stuck} runs got stuck");
         assert_eq!(
             unsafe_runs > 0,
-            algorithm == "lamport",
+            algorithm == "lamport" && !settings.contains(&("enter", "acks")),
             "{algorithm} {settings:?}: {unsafe_runs} unsafe runs"
         );
     }

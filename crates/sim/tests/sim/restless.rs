@@ -47,6 +47,44 @@ fn a_run_without_rest_is_over_with_its_last_exit() {
     }
 }
 
+/// So it is where something fails on the way: nobody follows a token that goes round for nothing.
+#[test]
+fn a_run_with_faults_is_over_with_its_last_exit() {
+    type Fault = (&'static str, fn(&mut Plan));
+    let faults: [Fault; 3] = [
+        ("crash", |plan| plan.faults.crashes.push("3@17".parse().unwrap())),
+        ("pause", |plan| plan.faults.pauses.push("3@17..30".parse().unwrap())),
+        ("lost token", |plan| plan.faults.lost_tokens.push(12_000)),
+    ];
+    for (name, bring_about) in faults {
+        let delay = Span::Constant(5_000);
+        let mut plan = Plan { entries: 1, delay, ..plan(5, Load::Saturated, 1) };
+        plan.faults.detector = "perfect".parse().unwrap();
+        bring_about(&mut plan);
+        let outcome = simulate_setup(&setup("token-ring", 5, &[]), &plan, true).unwrap();
+        assert!(outcome.report.all_held() && outcome.report.ending == "done", "{name}");
+        let records = &trace(&outcome).records;
+        let is_exit = |what: &What| matches!(what, What::Request { request, .. } if request == "release");
+        let exit = records.iter().rfind(|record| is_exit(&record.what)).expect("somebody was inside");
+        assert_eq!(records.last().map(|record| record.time), Some(exit.time), "{name}");
+        assert!(outcome.report.virtual_time * 1e3 <= exit.time as f64 + 1.0, "{name}");
+    }
+}
+
+/// TV-T1, as the report tells it: three sends until p4 is in, and one to the next where everyone waits.
+#[test]
+fn the_sends_until_an_entry_are_counted() {
+    let report = run(&Plan { entries: 4, ..plan(6, Load::Saturated, 1) }).report;
+    let sends = report.part::<mutex::LockReport>().unwrap().token_sends.expect("there is a token");
+    // Whoever asks again has just passed the token on: it comes back after the rest of a lap.
+    assert_eq!((sends.count, sends.max), (24, 5));
+    let light = Plan { entries: 20, ..plan(6, Load::Light, 1) };
+    let report = simulate_setup(&setup("token-ring", 6, &[]), &light, false).unwrap().report;
+    let sends = report.part::<mutex::LockReport>().unwrap().token_sends.expect("there is a token");
+    assert!(sends.max <= 6 && sends.count == 120, "{sends:?}");
+    assert_eq!(report.messages_by_kind.keys().copied().collect::<Vec<_>>(), ["Token"]);
+}
+
 /// Everyone always wants: the token goes on with every exit, and once at the start.
 #[test]
 fn a_saturated_ring_costs_one_message_per_entry() {

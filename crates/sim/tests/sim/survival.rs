@@ -1,9 +1,10 @@
-//! What every algorithm for mutual exclusion survives, found by running it; the table in `docs/survival.md` says no more and
-//! no less. `CONCLAVE_UPDATE=1` (or `cargo xtask fix`) writes it again.
+//! What every algorithm for mutual exclusion survives, found by running it; the first table in `docs/survival.md` says no more
+//! and no less, and the second does so for elections. `CONCLAVE_UPDATE=1` (or `cargo xtask fix`) writes it again.
 
 use std::fmt::Write;
 
 use crate::common::{LOADS, plan, run, setup};
+use crate::surviving_elections;
 use conclave_algorithms::{About, mutex};
 use conclave_core::NodeId;
 use conclave_sim::faults::{Crash, Inside};
@@ -198,8 +199,9 @@ fn mutexes() -> impl Iterator<Item = &'static About> {
 
 fn table() -> String {
     let mut text = String::from(
-        "# What the algorithms for mutual exclusion survive\n\n\
-         Found by simulation, and written by `cargo xtask fix`; a test compares it with the runs.\n\n",
+        "# What the algorithms survive\n\n\
+         Found by simulation, and written by `cargo xtask fix`; a test compares it with the runs.\n\n\
+         ## Mutual exclusion\n\n",
     );
     writeln!(
         text,
@@ -234,7 +236,7 @@ fn table() -> String {
         let fates = TRIALS.iter().map(|trial| fate(algorithm, settings, trial).map_or("-", Fate::word));
         writeln!(text, "| {name} | {} |", fates.collect::<Vec<_>>().join(" | ")).unwrap();
     }
-    text
+    text + &surviving_elections::table()
 }
 
 #[test]

@@ -62,8 +62,8 @@ fn a_circulating_ring_under_full_load_costs_one_per_entry() {
                 let report = run_well(&setup("token-ring", n, settings), &plan).report;
                 let expected = if n == 1 { 0 } else { 5 * u64::from(n) + 1 };
                 assert_eq!(report.messages, expected, "n = {n}, seed {seed}");
-                // Who has not seen the token says so once; the first has had it.
-                assert_eq!(sent(&report, "Want"), u64::from(n) - 1);
+                // With one lock it comes by itself, and nobody says that it is wanted.
+                assert_eq!(sent(&report, "Want"), 0);
             }
         }
     }
@@ -92,11 +92,12 @@ fn delays_are_those_of_the_literature() {
 #[test]
 fn copies_do_no_harm() {
     for settings in [CIRCULATING, PARKED, ACKED, PARKED_ACKED] {
-        for seed in 1..=200 {
+        let runs = (1..=200).map(|seed| {
             let faults = Faults { duplicate: "0.3".parse().unwrap(), ..Faults::default() };
             let plan = Plan { faults, ..plan(4, LOADS[seed as usize % 3], seed) };
-            assert!(run_well(&setup("token-ring", 4, settings), &plan).report.duplicated > 0);
-        }
+            run_well(&setup("token-ring", 4, settings), &plan).report.duplicated
+        });
+        assert!(runs.filter(|copies| *copies > 0).count() > 150, "most runs have copies");
     }
 }
 

@@ -4,18 +4,20 @@
 //! (processes). The *layout* gives every column and lane its place and looks for a free one for every text. What is
 //! left is writing it down.
 
-use crate::Trace;
+use crate::{Counted, Trace};
 
 mod area;
 mod draw;
 mod frame;
 mod layout;
+mod plot;
 mod shapes;
 mod story;
 mod theme;
 
 pub use area::Area;
 pub use layout::{Label, Layout, Role};
+pub use plot::{Bounds, Plot, Series, Spread};
 
 use frame::Frame;
 use story::Story;
@@ -27,6 +29,8 @@ pub struct SvgOptions {
     pub title: Option<String>,
     /// Which logical time to write at the events.
     pub stamps: Stamps,
+    /// At which events it is written; a trace without stamps is stamped so, too.
+    pub counted: Counted,
     /// What the distances mean.
     pub axis: Axis,
     /// The least width, in pixels; a long run needs more.
@@ -37,7 +41,14 @@ pub struct SvgOptions {
 
 impl Default for SvgOptions {
     fn default() -> Self {
-        Self { title: None, stamps: Stamps::None, axis: Axis::Time, width: 720.0, theme: Theme::Auto }
+        Self {
+            title: None,
+            stamps: Stamps::None,
+            counted: Counted::Everything,
+            axis: Axis::Time,
+            width: 720.0,
+            theme: Theme::Auto,
+        }
     }
 }
 
@@ -90,13 +101,13 @@ pub fn layout(trace: &Trace, options: &SvgOptions) -> Layout {
     let stamped;
     let trace = if lacks_stamps(trace, options.stamps) {
         let mut copy = trace.clone();
-        copy.stamp(options.stamps == Stamps::Vector);
+        copy.stamp_counting(options.counted, options.stamps == Stamps::Vector);
         stamped = copy;
         &stamped
     } else {
         trace
     };
-    let story = Story::of(trace, options.stamps);
+    let story = Story::of(trace, options.stamps, options.counted);
     let title = options.title.clone().unwrap_or_else(|| title(trace, &story));
     let attempt = |stretch: f64| Layout::new(&story, &Frame::new(&story, options, stretch), &title);
     let mut best = attempt(1.0);
@@ -116,7 +127,7 @@ fn lacks_stamps(trace: &Trace, stamps: Stamps) -> bool {
     let mut lived = trace.records.iter().filter(|record| record.what.is_lived());
     match stamps {
         Stamps::None => false,
-        Stamps::Lamport => lived.any(|record| record.lamport == 0),
+        Stamps::Lamport => lived.all(|record| record.lamport == 0),
         Stamps::Vector => lived.any(|record| record.vector.is_none()),
     }
 }

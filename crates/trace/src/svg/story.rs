@@ -6,7 +6,7 @@ use conclave_core::{Band, NodeId};
 
 use crate::text::milliseconds;
 use crate::words::{band, describe, event_text, is_farewell, named, of_lock, phase_after};
-use crate::{Carried, Record, Trace, What};
+use crate::{Carried, Counted, Record, Trace, What};
 
 use super::Stamps;
 
@@ -118,8 +118,8 @@ pub(super) struct Dot {
 }
 
 impl Story {
-    pub(super) fn of(trace: &Trace, stamps: Stamps) -> Self {
-        let mut teller = Teller::new(trace, stamps);
+    pub(super) fn of(trace: &Trace, stamps: Stamps, counted: Counted) -> Self {
+        let mut teller = Teller::new(trace, stamps, counted);
         for record in &trace.records {
             teller.tell(record);
         }
@@ -131,6 +131,7 @@ impl Story {
 struct Teller<'a> {
     trace: &'a Trace,
     stamps: Stamps,
+    counted: Counted,
     place: BTreeMap<NodeId, usize>,
     story: Story,
     /// The column of each record.
@@ -165,7 +166,7 @@ fn lanes(trace: &Trace) -> Vec<NodeId> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(trace: &'a Trace, stamps: Stamps) -> Self {
+    fn new(trace: &'a Trace, stamps: Stamps, counted: Counted) -> Self {
         let lanes = lanes(trace);
         let place: BTreeMap<NodeId, usize> = lanes.iter().copied().zip(0..).collect();
         let newcomers = trace.header.newcomers.iter().filter_map(|process| place.get(process));
@@ -188,6 +189,7 @@ impl<'a> Teller<'a> {
         Self {
             trace,
             stamps,
+            counted,
             place,
             story,
             column_of: Vec::new(),
@@ -430,9 +432,12 @@ impl<'a> Teller<'a> {
         }
         let dot = self.story.dots.entry((lane, column)).or_default();
         dot.titles.push(format!("{} ms  {}", milliseconds(record.time), describe(record)));
+        if !self.counted.counts(record) {
+            return;
+        }
         dot.stamp = match self.stamps {
             Stamps::None => String::new(),
-            Stamps::Lamport if dot.titles.len() == 1 => {
+            Stamps::Lamport if dot.stamp.is_empty() => {
                 dot.first_stamp = record.lamport;
                 record.lamport.to_string()
             }

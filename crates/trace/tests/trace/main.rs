@@ -4,4 +4,6 @@ mod common;
 mod drawing;
 mod exports;
 mod jsonl;
+mod ordering;
 mod script;
+mod viewing;

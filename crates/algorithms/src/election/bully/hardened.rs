@@ -33,7 +33,7 @@ impl Bully {
     pub(super) fn become_syncing(&mut self, out: &mut impl Effects<Self>) {
         self.stage = Stage::Syncing;
         out.send_all(self.members.others(self.id), &Msg::Sync);
-        out.arm(BullyTimer::Answer, After::exactly(self.timing.answer_timeout()));
+        out.arm(BullyTimer::Answer, After::exactly(self.answer_timeout()));
     }
 
     pub(super) fn on_synced(&mut self, claim: Claim) {
@@ -51,7 +51,7 @@ impl Bully {
         out.save(self.known);
         self.stage = Stage::Announcing { acks: NodeSet::from_iter([self.id]) };
         self.announce(out);
-        out.arm(BullyTimer::Answer, After::exactly(self.timing.answer_timeout()));
+        out.arm(BullyTimer::Answer, After::exactly(self.answer_timeout()));
         self.maybe_lead(out);
     }
 

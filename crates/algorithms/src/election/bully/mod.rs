@@ -26,7 +26,16 @@
 //! answers one by saying that it has retired, but never wins. When a leader retires, the highest of the others, as far as
 //! each can tell, holds an election; the others wait for it as they would after an `Answer`.
 //!
-//! **Priorities** are (weight, id), see [`Weights`]; "above" and "highest" mean these.
+//! **Priorities** are (weight, id), see [`Weights`]; "above" and "highest" mean these. With `order=lowest` the smallest of
+//! them is the highest in rank, and everything else stays.
+//!
+//! **Announcements** go to those below, who are the only ones that can have missed the outcome; with `announce=all` to
+//! everyone, the dead above included, as some texts have it.
+//!
+//! **Detection**: a failure detector says that the leader is gone (`watch=detector`). A process can also find out for itself.
+//! With `watch=ping` a call (`start`) first puts a request to the leader, `Ping`, and becomes an election only if no `Pong` has
+//! come within T. With `watch=heartbeat` the leader says `Alive` every T, and who has missed one holds an election. So that a run
+//! comes to an end, a leader stops after `beats` of them, and says in the last one that there are no more.
 //!
 //! **Cost**, with the highest dead, and m living processes from the lowest caller up: m(m + 1)/2 `Election`,
 //! m(m − 1)/2 `Answer`, n − 2 `Coordinator`, together m² + n − 2; at best n − 1, at worst n² − n − 1. A process that
@@ -35,7 +44,8 @@
 //! **Assumes** reliable channels of any order, and known bounds on the time of a message and of its handling: T, a round
 //! trip, for an answer, and T′, a round trip more, for the announcement. Processes may crash and come back at any time.
 //!
-//! **Caveats**: where a bound is broken, two lead. With `skip-known-dead` a wrong suspicion is enough for that. And even
+//! **Caveats**: where a bound is broken, two lead. `patience=no-processing` breaks one by design: T without the time in which an
+//! answer is made is too short as soon as that takes any time. With `skip-known-dead` a wrong suspicion is enough for that. And even
 //! where all bounds hold, a process that comes back under its old id while its successor announces itself can leave the
 //! group divided (Coulouris and others, *Distributed Systems*, section 15.3): the two announcements overtake each other.
 //! With `mode=hardened` announcements are numbered, and a leader acts only with a majority behind it; the rules stand
@@ -46,6 +56,7 @@ mod hardened;
 mod tests;
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
 
 use conclave_core::{
@@ -80,6 +91,10 @@ pub struct Bully {
     down: NodeSet,
     /// Who has retired, perhaps ourselves.
     retired: NodeSet,
+    /// We have put a request to the leader, and it has not answered yet. `watch=ping` only.
+    asked: bool,
+    /// How often we still say that we are alive, as the leader. `watch=heartbeat` only.
+    beats: u64,
 }
 
 /// How far the election is that this process takes part in.
@@ -112,6 +127,15 @@ pub struct BullyConfig {
     mode: Mode,
     skip_known_dead: bool,
     weights: Weights,
+    /// Whether the lowest leads.
+    lowest: bool,
+    /// Whether an announcement goes to those above, too.
+    announces_to_all: bool,
+    watch: Watch,
+    /// How often a leader says that it is alive.
+    beats: u64,
+    /// Whether T leaves out the time in which an answer is made.
+    is_hasty: bool,
     mutation: Option<Mutation>,
 }
 
@@ -122,6 +146,17 @@ enum Mode {
     Plain,
     /// The acknowledgement of a majority.
     Hardened,
+}
+
+/// How it is noticed that the leader is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Watch {
+    /// A failure detector says so.
+    Detector,
+    /// A request to it is not answered.
+    Ping,
+    /// It no longer says that it is alive.
+    Heartbeat,
 }
 
 /// What the processes say to each other.
@@ -149,25 +184,36 @@ pub enum BullyMessage {
     },
     /// I refuse your claim, because I know of this one.
     Nack(Claim),
+    /// A request to the leader; is it there?
+    Ping,
+    /// It is.
+    Pong,
+    /// I lead, and am alive.
+    Alive {
+        /// How often I shall say so again.
+        left: u64,
+    },
 }
 
 use BullyMessage as Msg;
 
 impl Message for BullyMessage {
     fn kind(&self) -> &'static str {
-        kinds!(self, Election, Answer, Coordinator, Retire, Sync, Synced, Ack, Nack)
+        kinds!(self, Election, Answer, Coordinator, Retire, Sync, Synced, Ack, Nack, Ping, Pong, Alive)
     }
 
     fn is_overhead(&self) -> bool {
         match self {
             Msg::Election | Msg::Answer | Msg::Coordinator { .. } | Msg::Retire => false,
             Msg::Sync | Msg::Synced(_) | Msg::Ack { .. } | Msg::Nack(_) => true,
+            Msg::Ping | Msg::Pong | Msg::Alive { .. } => true,
         }
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
             Msg::Election | Msg::Answer | Msg::Retire | Msg::Sync => {}
+            Msg::Ping | Msg::Pong | Msg::Alive { .. } => {}
             Msg::Coordinator { term } | Msg::Ack { term } => visit(Counter::exact(TERM, term)),
             Msg::Synced(claim) | Msg::Nack(claim) => visit(Counter::exact(TERM, &mut claim.term)),
         }
@@ -181,6 +227,10 @@ pub enum BullyTimer {
     Answer,
     /// Whoever is above us has had the time to announce itself.
     Coordinator,
+    /// The leader has had the time to answer us, or to say that it is alive.
+    Watch,
+    /// Time to say that we are alive.
+    Beat,
 }
 
 impl Protocol for Bully {
@@ -204,6 +254,8 @@ impl Protocol for Bully {
             known: boot.saved.unwrap_or(Claim { term: 0, leader: boot.id }),
             down: NodeSet::new(),
             retired: NodeSet::new(),
+            asked: false,
+            beats: 0,
         }
     }
 
@@ -221,8 +273,15 @@ impl Protocol for Bully {
             Input::Receive { from, message } => self.receive(from, &message, out),
             Input::Expire(BullyTimer::Answer) => self.on_answer_timeout(out),
             Input::Expire(BullyTimer::Coordinator) => self.on_coordinator_timeout(out),
-            Input::Request(Request::Start) => self.start(out),
+            Input::Expire(BullyTimer::Watch) => self.on_watch_timeout(out),
+            Input::Expire(BullyTimer::Beat) => self.on_beat(out),
+            Input::Request(Request::Start) => match self.config.watch {
+                Watch::Ping => self.ask(out),
+                Watch::Detector | Watch::Heartbeat => self.start(out),
+            },
             Input::Request(Request::Retire) => self.retire(out),
+            // The group is fixed.
+            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
             Input::PeerDown { peer, .. } => {
                 self.down.insert(peer);
                 if self.elected == Some(peer) {
@@ -254,6 +313,8 @@ impl Protocol for Bully {
             return;
         }
 
+        assert!(!self.asked || self.config.watch == Watch::Ping, "who pings has asked the leader");
+        assert!(self.beats == 0 || self.config.watch == Watch::Heartbeat, "who beats is listened to");
         let is_hardened = self.config.mode == Mode::Hardened;
         if let Some(leader) = self.elected {
             assert!(self.stage == Stage::Normal, "who knows who leads takes part in no election");
@@ -315,6 +376,90 @@ impl Bully {
             Msg::Synced(claim) => self.on_synced(claim),
             Msg::Ack { term } => self.on_ack(from, term, out),
             Msg::Nack(claim) => self.on_nack(claim, out),
+            Msg::Ping | Msg::Pong if self.config.watch != Watch::Ping => {
+                out.reject(from, "nobody pings here");
+            }
+            // Only a leader answers: one that has come back since is no longer the one that was asked.
+            Msg::Ping => {
+                if self.claims_office() {
+                    out.send(from, Msg::Pong);
+                }
+            }
+            Msg::Pong => {
+                if self.elected == Some(from) {
+                    self.stop_watching(out);
+                }
+            }
+            Msg::Alive { .. } if self.config.watch != Watch::Heartbeat => {
+                out.reject(from, "no heart beats here");
+            }
+            Msg::Alive { left } => {
+                if self.elected == Some(from) {
+                    self.listen(left, out);
+                }
+            }
+        }
+    }
+
+    /// Puts a request to the leader; if there is none, holds an election at once.
+    fn ask(&mut self, out: &mut impl Effects<Self>) {
+        match self.elected {
+            Some(leader) if leader != self.id => {
+                if !self.asked {
+                    self.asked = true;
+                    out.send(leader, Msg::Ping);
+                    out.arm(BullyTimer::Watch, After::exactly(self.answer_timeout()));
+                }
+            }
+            Some(_) | None => self.start(out),
+        }
+    }
+
+    fn stop_watching(&mut self, out: &mut impl Effects<Self>) {
+        if core::mem::take(&mut self.asked) {
+            out.disarm(BullyTimer::Watch);
+        }
+    }
+
+    /// Waits for the next heartbeat of the leader, if there is one to come. It leaves no later than T after the last sign of
+    /// life was handled here, and travels no longer than any message.
+    fn listen(&self, left: u64, out: &mut impl Effects<Self>) {
+        if left > 0 {
+            let one_way = self.timing.transmission + self.timing.processing;
+            out.arm(BullyTimer::Watch, After::exactly(self.answer_timeout() + one_way));
+        } else {
+            out.disarm(BullyTimer::Watch);
+        }
+    }
+
+    /// The leader has not answered, or has missed a beat.
+    fn on_watch_timeout(&mut self, out: &mut impl Effects<Self>) {
+        self.asked = false;
+        if self.elected.is_some_and(|leader| leader != self.id) {
+            self.start(out);
+        }
+    }
+
+    /// We lead, or repeat that we do: whoever hears of it expects the next beat.
+    fn begin_to_beat(&mut self, out: &mut impl Effects<Self>) {
+        if self.config.watch != Watch::Heartbeat {
+            return;
+        }
+        // A beat that is due comes when it is due: those who listen already do not wait longer.
+        if core::mem::replace(&mut self.beats, self.config.beats) == 0 {
+            out.arm(BullyTimer::Beat, After::exactly(self.answer_timeout()));
+        }
+    }
+
+    fn on_beat(&mut self, out: &mut impl Effects<Self>) {
+        if !self.claims_office() || self.beats == 0 {
+            self.beats = 0;
+            return;
+        }
+        self.beats -= 1;
+        out.send_all(self.members.others(self.id), &Msg::Alive { left: self.beats });
+        if self.beats > 0 {
+            out.arm(BullyTimer::Beat, After::exactly(self.answer_timeout()));
         }
     }
 
@@ -339,7 +484,7 @@ impl Bully {
         let wait = match self.config.mutation {
             Some(Mutation::NoAnswerWait) => None,
             Some(Mutation::OneWayWait) => Some(self.timing.transmission),
-            Some(Mutation::SilentLeader) | None => Some(self.timing.answer_timeout()),
+            Some(Mutation::SilentLeader) | None => Some(self.answer_timeout()),
         };
         match wait {
             Some(wait) if !called.is_empty() => {
@@ -368,7 +513,7 @@ impl Bully {
 
     fn announce(&self, out: &mut impl Effects<Self>) {
         // Those above have not answered. Hardened, we tell them all the same: if their answer was lost, they take over.
-        let everyone = self.config.mode == Mode::Hardened;
+        let everyone = self.config.mode == Mode::Hardened || self.config.announces_to_all;
         let told = self.members.others(self.id).filter(|peer| everyone || !self.is_above(*peer));
         out.send_all(told, &Msg::Coordinator { term: self.known.term });
     }
@@ -383,6 +528,7 @@ impl Bully {
             self.start(out);
         } else if self.config.mutation != Some(Mutation::SilentLeader) {
             out.send(from, Msg::Coordinator { term: self.known.term });
+            self.begin_to_beat(out);
         }
     }
 
@@ -427,6 +573,13 @@ impl Bully {
             out.disarm(BullyTimer::Coordinator);
         }
         self.elected = Some(leader);
+        self.stop_watching(out);
+        if leader == self.id {
+            self.begin_to_beat(out);
+        } else if self.config.watch == Watch::Heartbeat {
+            self.beats = 0;
+            self.listen(self.config.beats, out);
+        }
         // An announcement can outlive its sender, or be overtaken by its retirement. It may as well be that of a new
         // life; then the failure detector says so before long.
         if self.is_doubtful(leader) {
@@ -491,7 +644,7 @@ impl Bully {
         }
         self.elected = None;
         let left = self.members.iter().filter(|peer| !self.is_doubtful(*peer));
-        if self.config.weights.highest(left) == Some(self.id) {
+        if self.config.highest(left) == Some(self.id) {
             self.start(out);
         } else {
             self.become_awaiting_coordinator(out);
@@ -505,7 +658,7 @@ impl Bully {
 
     /// Whether we may be led by this process. It has not retired, since it says that it leads.
     fn gives_way_to(&self, peer: NodeId) -> bool {
-        self.retired.contains(self.id) || self.config.weights.key(peer) > self.config.weights.key(self.id)
+        self.retired.contains(self.id) || self.config.rank(peer) > self.config.rank(self.id)
     }
 
     /// Whether, as far as we know, this process cannot lead.
@@ -513,16 +666,41 @@ impl Bully {
         self.down.contains(peer) || self.retired.contains(peer)
     }
 
+    /// T: a call travels there, is answered, and the answer travels back.
+    fn answer_timeout(&self) -> Duration {
+        let answer = self.timing.answer_timeout();
+        if self.config.is_hasty { answer.saturating_sub(self.timing.processing) } else { answer }
+    }
+
     /// T′: whoever answered us called those above it no later than its answer came, waited for them, and announced
     /// itself. In hardened mode it asked for the latest claim before.
     fn coordinator_timeout(&self) -> Duration {
-        let answer = self.timing.answer_timeout();
+        let answer = self.answer_timeout();
         let rounds = match self.config.mode {
             Mode::Plain => answer,
             Mode::Hardened => answer * 2,
         };
         rounds + (self.timing.transmission + self.timing.processing) * 2 + Duration::from_micros(1)
     }
+}
+
+impl BullyConfig {
+    /// The larger, the higher in rank.
+    fn rank(&self, id: NodeId) -> Rank {
+        let key = self.weights.key(id);
+        if self.lowest { Rank::Lowest(Reverse(key)) } else { Rank::Highest(key) }
+    }
+
+    fn highest(&self, ids: impl IntoIterator<Item = NodeId>) -> Option<NodeId> {
+        ids.into_iter().max_by_key(|id| self.rank(*id))
+    }
+}
+
+/// A priority in either order; all ranks of a group are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Highest((u64, NodeId)),
+    Lowest(Reverse<(u64, NodeId)>),
 }
 
 mutants! {
@@ -571,6 +749,43 @@ impl Algorithm for Bully {
                 help: "whether suspected processes are left out when those above are called",
             },
             Weights::SETTING,
+            Setting {
+                key: "order",
+                values: Values::OneOf(&["highest", "lowest"]),
+                default: "highest",
+                unsafe_values: &[],
+                help: "whether the highest priority leads or the lowest",
+            },
+            Setting {
+                key: "announce",
+                values: Values::OneOf(&["lower", "all"]),
+                default: "lower",
+                unsafe_values: &[],
+                help: "whether a new leader announces itself to those below it, or to all",
+            },
+            Setting {
+                key: "watch",
+                values: Values::OneOf(&["detector", "ping", "heartbeat"]),
+                default: "detector",
+                unsafe_values: &[],
+                help: "how the loss of the leader is noticed: a failure detector says so, a request to it is not answered \
+                       in time ('start' asks it first), or its heartbeat stops",
+            },
+            Setting {
+                key: "beats",
+                values: Values::Number(1, 1_000),
+                default: "3",
+                unsafe_values: &[],
+                help: "watch heartbeat: how many heartbeats a leader sends, so that a run comes to an end",
+            },
+            Setting {
+                key: "patience",
+                values: Values::OneOf(&["round-trip", "no-processing"]),
+                default: "round-trip",
+                unsafe_values: &["no-processing"],
+                help: "how long a caller waits for answers: two transmissions and the processing between, or (unsafe) \
+                       without the processing",
+            },
         ],
         mutants: Mutation::TABLE,
     };
@@ -583,12 +798,23 @@ impl Algorithm for Bully {
             },
             skip_known_dead: settings.get("skip-known-dead") == "yes",
             weights: Weights::read(settings),
+            lowest: settings.get("order") == "lowest",
+            announces_to_all: settings.get("announce") == "all",
+            watch: match settings.get("watch") {
+                "ping" => Watch::Ping,
+                "heartbeat" => Watch::Heartbeat,
+                _ => Watch::Detector,
+            },
+            beats: settings.number("beats"),
+            is_hasty: settings.get("patience") == "no-processing",
             mutation: Mutation::of(settings),
         })
     }
 }
 
 impl Election for Bully {
+    const NEWCOMERS_CALL: bool = true;
+
     fn leaders(&self) -> &[NodeId] {
         self.elected.as_slice()
     }
@@ -601,8 +827,12 @@ impl Election for Bully {
         if self.known.term == 0 { 0 } else { self.number(self.known) }
     }
 
+    fn reweigh(config: &mut Self::Config, id: NodeId, weight: u64) {
+        config.weights.set(id, weight);
+    }
+
     fn winners(config: &Self::Config, _members: &Members, eligible: &[NodeId]) -> Vec<NodeId> {
-        config.weights.highest(eligible.iter().copied()).into_iter().collect()
+        config.highest(eligible.iter().copied()).into_iter().collect()
     }
 
     /// Holds for starters that are asked at the same moment, before anyone leads.
@@ -612,16 +842,16 @@ impl Election for Bully {
             return unknown;
         }
         let mut ranking: Vec<_> = members.iter().collect();
-        ranking.sort_unstable_by_key(|id| config.weights.key(*id));
+        ranking.sort_unstable_by_key(|id| config.rank(*id));
         if let Some(recovered) = tally.recovered {
             return recovery(&ranking, tally, recovered).unwrap_or(unknown);
         }
-        election(&ranking, tally, config.skip_known_dead).unwrap_or(unknown)
+        election(&ranking, tally, config).unwrap_or(unknown)
     }
 }
 
 /// The cost of one election, if there is one: processes from the lowest to the highest, nobody leads yet.
-fn election(ranking: &[NodeId], tally: &Tally<'_>, skip_known_dead: bool) -> Option<Formula> {
+fn election(ranking: &[NodeId], tally: &Tally<'_>, config: &BullyConfig) -> Option<Formula> {
     let absent: NodeSet = tally.absent.iter().copied().collect();
     let starters: NodeSet = tally.starters.iter().copied().collect();
     let caller = ranking.iter().position(|id| starters.contains(*id) && !absent.contains(*id))?;
@@ -632,10 +862,13 @@ fn election(ranking: &[NodeId], tally: &Tally<'_>, skip_known_dead: bool) -> Opt
     let called = |from: usize| (ranking.len() - 1 - from) as u64;
     let elections: u64 = callers.iter().map(|place| called(*place)).sum();
     let answers = m * (m - 1) / 2;
-    let announcements = leader as u64;
-    if leader + 1 < ranking.len() && !skip_known_dead {
+    let announcements = if config.announces_to_all { ranking.len() - 1 } else { leader } as u64;
+    if leader + 1 < ranking.len() && !config.skip_known_dead {
         // The leader waits for the dead until all calls have arrived.
-        let text = "m^2+n-2 with the highest dead, m live processes from the starter up";
+        let text = match config.announces_to_all {
+            false => "m^2+n-2 with the highest dead, m live processes from the starter up",
+            true => "m^2+n-1 with the highest dead, m live processes from the starter up",
+        };
         return Some(Formula::exactly(text, elections + answers + announcements));
     }
     // The leader waits for nobody. It has announced itself when the later calls arrive, and repeats that to each

@@ -98,6 +98,16 @@ fn a_crash_at_any_moment() {
 }
 
 #[test]
+fn acknowledged_it_goes_on_past_the_dead() {
+    let acked = &[("handoff", "acked")];
+    trials::keeps_its_formula::<RingKLeaders>(acked);
+    trials::finds_the_dead_by_itself::<RingKLeaders>(acked, 4_000);
+    trials::weathers::<RingKLeaders>(Weather::CRASH, acked, 4_000);
+    trials::weathers::<RingKLeaders>(Weather::STORM.tentative(), acked, 10_000);
+    trials::weathers::<RingKLeaders>(Weather::DOUBT, acked, 10_000);
+}
+
+#[test]
 fn wrong_suspicions_are_got_over() {
     trials::weathers::<RingKLeaders>(Weather::DOUBT, &[], 20_000);
     trials::weathers::<RingKLeaders>(Weather::DOUBT, PLAIN, 20_000);
@@ -105,7 +115,7 @@ fn wrong_suspicions_are_got_over() {
 
 #[test]
 fn a_storm_of_crashes_restarts_and_retirements() {
-    trials::weathers::<RingKLeaders>(Weather::STORM, &[], 10_000);
+    trials::weathers::<RingKLeaders>(Weather::STORM.tentative(), &[], 10_000);
     trials::weathers::<RingKLeaders>(Weather::STORM.tentative(), PLAIN, 10_000);
 }
 

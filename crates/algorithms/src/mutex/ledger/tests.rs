@@ -1,6 +1,6 @@
 use super::*;
-use crate::Settings;
 use crate::mutex::{Central, Epoch, RicartAgrawala, TokenRing};
+use crate::{Algorithm, Settings};
 use alloc::string::ToString;
 use conclave_core::Role;
 
@@ -13,7 +13,7 @@ struct Told<A> {
     algorithm: core::marker::PhantomData<A>,
 }
 
-impl<A: Mutex> Told<A> {
+impl<A: Mutex + Algorithm> Told<A> {
     fn new(scope: Scope) -> Self {
         let members = Members::numbered(3);
         let config = A::configure(&Settings::defaults(const { &A::ABOUT }), &members).unwrap();
@@ -222,7 +222,7 @@ fn what_is_not_known_is_not_overtaken() {
 
 #[test]
 fn the_order_of_arrival_breaks_me5_fcfs_where_it_is_promised() {
-    fn overtake<A: Mutex>() -> Vec<(&'static str, bool)> {
+    fn overtake<A: Mutex + Algorithm>() -> Vec<(&'static str, bool)> {
         let mut told = Told::<A>::new(EVERYTHING);
         told.acquire(3);
         told.acquire(1);
@@ -349,7 +349,7 @@ fn a_moved_fence_still_judges() {
 
 #[test]
 fn stamps_and_epochs_are_reached_by_the_visitor() {
-    fn spaces<A: Mutex>(told: &mut Told<A>) -> Vec<&'static str> {
+    fn spaces<A: Mutex + Algorithm>(told: &mut Told<A>) -> Vec<&'static str> {
         let mut spaces = Vec::new();
         judge::Ledger::<A>::visit_counters(&mut told.ledger, &mut |counter| spaces.push(counter.space.name));
         spaces

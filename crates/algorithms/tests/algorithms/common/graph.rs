@@ -8,15 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use conclave_algorithms::Channels;
 use conclave_algorithms::mutex::{Event, Mutex, Request};
+use conclave_algorithms::{Algorithm, Channels};
 use conclave_core::{
     Boot, Counter, Effect, Incarnation, Input, Members, Message, NodeId, Role, Space, Timing,
 };
 
 /// A group at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Global<A: Mutex> {
+pub struct Global<A: Mutex + Algorithm> {
     pub members: Members,
     pub processes: Vec<A>,
     /// What is in flight between two processes; sorted where it may arrive in any order.
@@ -37,14 +37,14 @@ pub enum App {
 
 /// Something that can happen next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step<A: Mutex> {
+pub enum Step<A: Mutex + Algorithm> {
     Deliver(NodeId, NodeId, usize),
     Expire(NodeId, A::Timer),
     Ask(usize),
     Leave(usize),
 }
 
-impl<A: Mutex> Global<A> {
+impl<A: Mutex + Algorithm> Global<A> {
     pub fn new(members: &Members, config: &A::Config) -> Self {
         let (timing, life) = (Timing::default(), Incarnation::FIRST);
         let boot = |id| A::boot(Boot { id, members, config, timing, life, saved: None });
@@ -202,7 +202,7 @@ impl Limits {
 }
 
 /// All states that can be reached, each brought into its form by `form`; none if they are too many.
-pub fn reachable<A: Mutex>(
+pub fn reachable<A: Mutex + Algorithm>(
     first: Global<A>,
     limits: Limits,
     form: impl Fn(Global<A>) -> Global<A>,
@@ -232,12 +232,12 @@ pub fn reachable<A: Mutex>(
 }
 
 /// The states that can be reached, and what follows what.
-pub struct Graph<A: Mutex> {
+pub struct Graph<A: Mutex + Algorithm> {
     states: Vec<Global<A>>,
     after: Vec<Vec<usize>>,
 }
 
-impl<A: Mutex> Graph<A> {
+impl<A: Mutex + Algorithm> Graph<A> {
     /// As far as the limits go; what lies beyond is left out.
     pub fn new(first: Global<A>, limits: Limits) -> Self {
         let first = first.normal();

@@ -45,7 +45,7 @@ impl Plan {
     }
 
     /// The same for an algorithm with these settings.
-    pub fn of<A: Mutex>(config: &A::Config, seed: u64, load: Load) -> Self {
+    pub fn of<A: Mutex + Algorithm>(config: &A::Config, seed: u64, load: Load) -> Self {
         Self { restless: A::is_restless(config), ..Self::new(seed, load, A::ABOUT.channels) }
     }
 }
@@ -191,7 +191,7 @@ fn choose<L: Locks>(
 }
 
 /// A judged world of one algorithm.
-pub fn world<A: Mutex>(members: &Members, config: &A::Config) -> World<A, Properties> {
+pub fn world<A: Mutex + Algorithm>(members: &Members, config: &A::Config) -> World<A, Properties> {
     let judge = Properties::new::<A>(config, members, 1, None);
     World::new(members.clone(), config, judge)
 }
@@ -202,6 +202,7 @@ pub fn every_setting(about: &'static About) -> Vec<Vec<(&'static str, &'static s
     for setting in about.settings {
         let values = match setting.values {
             Values::OneOf(words) => words,
+            Values::ProcessOr(words) => words,
             Values::Number(..) | Values::Process | Values::Numbers => &[setting.default],
         };
         let with = |given: &Vec<_>, value| {

@@ -369,7 +369,7 @@ impl<F: Applied> System<F> {
 
     /// Whether there are several tokens of the latest epoch, although nobody makes copies of messages.
     fn has_two_tokens(&self, state: &StateOf<F>) -> bool {
-        if !F::is_token_based() || self.budgets.duplicates > 0 {
+        if !F::is_token_based(&self.config) || self.budgets.duplicates > 0 {
             return false;
         }
         let held = state.processes.iter().filter_map(|process| F::token(process.state.as_ref()?));

@@ -172,7 +172,7 @@ pub fn build<U: Use>(scenario: &Scenario, then: U) -> U::Output {
 }
 
 /// The same where the algorithm is known beforehand.
-pub fn build_lock<A: Mutex, U: Use>(scenario: &Scenario, then: U) -> U::Output {
+pub fn build_lock<A: Mutex + Algorithm, U: Use>(scenario: &Scenario, then: U) -> U::Output {
     Builder { scenario, then }.lock::<A>()
 }
 
@@ -193,7 +193,7 @@ impl<U: Use> Builder<'_, U> {
         settings.expect("there are such settings")
     }
 
-    fn lock<A: Mutex>(self) -> U::Output {
+    fn lock<A: Mutex + Algorithm>(self) -> U::Output {
         let members = self.members();
         let config = A::configure(&self.settings::<A>(), &members).expect("it can be set up so");
         let scope = Scope { order: false, resource: self.scenario.budgets.suspicions > 0 };
@@ -233,7 +233,7 @@ impl<U: Use> Builder<'_, U> {
 impl<U: Use> mutex::Visitor for Builder<'_, U> {
     type Output = U::Output;
 
-    fn visit<A: Mutex>(self) -> U::Output {
+    fn visit<A: Mutex + Algorithm>(self) -> U::Output {
         if recovers::<A>(&self.settings::<A>(), &self.members()) {
             return self.lock::<Recovering<A>>();
         }

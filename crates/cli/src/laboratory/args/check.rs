@@ -131,7 +131,7 @@ pub struct CheckArgs {
 
     /// Write the counterexample as a script.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    pub script: Option<PathBuf>,
+    pub save_script: Option<PathBuf>,
     #[command(flatten)]
     pub output: OutputArgs,
 }
@@ -268,7 +268,7 @@ moment.
   conclave check suzuki-kasami -n 2 --entries forever --order
   conclave check chang-roberts -n 4 --start 1,3 --crashes 1
   conclave check lamport -n 3 --safety --threads 4 --memory 2G
-  conclave check ricart-agrawala --mutant no-tie-break --svg bug.svg --script bug.script
+  conclave check ricart-agrawala --mutant no-tie-break --svg bug.svg --save-script bug.txt
   conclave sim lamport --trace run.jsonl && conclave check --from run.jsonl@40
 
 Exit codes: 0 nothing promised is broken, 1 something is, or the memory did not suffice, 2 wrong usage.";

@@ -93,7 +93,7 @@ fn list(list: &List) -> String {
     let rows = list.rows.iter().map(|(what, outcome)| {
         let outcome = match outcome {
             Outcome::Good(text) => pieces(text),
-            Outcome::Bad(text) => text.red().to_string(),
+            Outcome::Bad(text) => pieces(text).red().to_string(),
         };
         (pieces(what), outcome)
     });

@@ -118,7 +118,7 @@ impl Searched<'_> {
         let commands = found.script.blocks.iter().map(|block| block.commands.len()).sum::<usize>();
         text += &match commands {
             0..=MOST_COMMANDS => format!("\n{}", found.script),
-            more => format!("  the script has {more} commands; --script FILE writes it\n"),
+            more => format!("  the script has {more} commands; --save-script FILE writes it\n"),
         };
         text
     }

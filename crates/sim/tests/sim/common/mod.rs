@@ -8,12 +8,13 @@ use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::Setup;
 
 /// Every algorithm in every safe setting that changes its messages.
-pub const VARIANTS: [(&str, &[(&str, &str)]); 23] = [
+pub const VARIANTS: [(&str, &[(&str, &str)]); 25] = [
     ("central", &[("variant", "silent")]),
     ("central", &[("variant", "denied")]),
     ("central", &[("variant", "queued")]),
     ("lamport", &[]),
     ("lamport", &[("replies", "suppressed")]),
+    ("lamport", &[("enter", "acks")]),
     ("ricart-agrawala", &[]),
     ("ricart-agrawala", &[("answer", "queued")]),
     ("carvalho-roucairol", &[]),
@@ -22,6 +23,7 @@ pub const VARIANTS: [(&str, &[(&str, &str)]); 23] = [
     ("maekawa", &[("variant", "eager")]),
     ("majority", &[]),
     ("majority", &[("mode", "backoff")]),
+    ("majority", &[("queued", "off")]),
     ("ricart-agrawala-token", &[]),
     ("suzuki-kasami", &[]),
     ("token-ring", &[]),

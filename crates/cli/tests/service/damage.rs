@@ -173,8 +173,8 @@ fn a_damaged_node_is_repaired_from_the_others() {
     let mut service = Service::three();
     let held: Vec<Running> =
         ["a", "b"].map(|name| service.hold(&format!("lock {name} --ttl 60s"), name)).into();
-    let leader = service.leader().expect("it is served");
-    let [damaged, other] = service.followers()[..] else { panic!("three nodes") };
+    let (leader, followers) = service.roles();
+    let [damaged, other] = followers[..] else { panic!("three nodes") };
     let due = service.applied(leader).expect("it answers");
     service.kill(damaged);
     let (name, sector) = flip_last(&service, damaged);

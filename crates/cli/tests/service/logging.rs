@@ -13,16 +13,16 @@ fn a_node_that_is_down_is_told_once_and_so_is_its_return() {
     assert!(service.log(1).contains("listening") && !service.log(1).contains("ready"), "{}", service.log(1));
     service.run(2);
     service.run(3);
-    service.is_served();
-    let leader = service.leader().expect("it is served");
+    service.is_settled();
+    let (leader, followers) = service.roles();
     for id in service.ids() {
         until(&format!("node {id} is ready"), || service.log(id).contains(" ready"));
     }
-    for follower in service.followers() {
+    for follower in &followers {
         let leads = format!("node {leader} leads (term ");
-        until(&format!("node {follower} says who leads"), || service.log(follower).contains(&leads));
+        until(&format!("node {follower} says who leads"), || service.log(*follower).contains(&leads));
     }
-    let (gone, other) = (service.followers()[0], service.followers()[1]);
+    let (gone, other) = (followers[0], followers[1]);
     let lines = |service: &Service, id| service.log(id).lines().count();
     let before = [lines(&service, leader), lines(&service, other)];
     service.kill(gone);
@@ -42,8 +42,7 @@ fn a_node_that_is_down_is_told_once_and_so_is_its_return() {
 #[test]
 fn nodes_that_lose_their_majority_say_so() {
     let mut service = Service::three();
-    let leader = service.leader().expect("it is served");
-    let followers = service.followers();
+    let (leader, followers) = service.roles();
     followers.iter().for_each(|id| service.kill(*id));
     until("it says so", || service.log(leader).contains("no majority answers: nothing can be granted"));
     followers.iter().for_each(|id| service.run(*id));

@@ -64,8 +64,8 @@ fn is_not_served(service: &Service, survivor: u64, words: &str) {
 #[test]
 fn a_follower_that_is_left_alone_says_so() {
     let mut service = Service::three();
-    let leader = service.leader().expect("it is served");
-    let survivor = service.followers()[0];
+    let (leader, followers) = service.roles();
+    let survivor = followers[0];
     until("it is healthy", || health(&service, survivor) == SERVING);
     let others: Vec<u64> = service.ids().into_iter().filter(|id| *id != survivor).collect();
     service.kill(leader);
@@ -83,8 +83,7 @@ fn a_follower_that_is_left_alone_says_so() {
 #[test]
 fn a_leader_whose_followers_stand_still_says_so() {
     let service = Service::three();
-    let leader = service.leader().expect("it is served");
-    let followers = service.followers();
+    let (leader, followers) = service.roles();
     followers.iter().for_each(|id| service.signal(*id, Signal::STOP));
     // Asked at once, it may still say that it leads; what counts is what it says when all had their time to answer.
     let status = service.conclave("status --connect-wait 2s").ends(1);
@@ -100,8 +99,7 @@ fn a_leader_whose_followers_stand_still_says_so() {
 #[test]
 fn a_follower_of_a_leader_without_a_majority_says_so() {
     let mut service = Service::five();
-    let leader = service.leader().expect("it is served");
-    let followers = service.followers();
+    let (leader, followers) = service.roles();
     let (survivor, others) = followers.split_first().expect("there are four");
     others.iter().for_each(|id| service.kill(*id));
     is_not_served(&service, *survivor, "follows a leader that no majority answers");

@@ -41,7 +41,7 @@ impl Service {
     fn start(count: u64) -> Self {
         let mut service = Self::absent(count);
         (1..=count).for_each(|id| service.run(id));
-        service.is_served();
+        service.is_settled();
         service
     }
 
@@ -151,6 +151,15 @@ impl Service {
         until("the service is served", || self.leader().is_some());
     }
 
+    /// Waits until all nodes follow the same leader. A new cluster hands the lead over once, when its last node has joined: a
+    /// leader that only a majority follows may be about to.
+    pub fn is_settled(&self) {
+        until("all nodes follow one leader", || {
+            let leaders = leaders(&self.conclave("status --json").out);
+            leaders.len() == self.members.len() && leaders.iter().all(|leader| *leader == leaders[0])
+        });
+    }
+
     /// Who leads, by the word of a majority of the nodes. A slow moment of a machine that has much else to do is waited
     /// for.
     pub fn leader(&self) -> Option<u64> {
@@ -166,19 +175,21 @@ impl Service {
 
     /// Who leads, by this answer of `conclave status --json`.
     pub fn agreed_leader(&self, status: &str) -> Option<u64> {
-        let status: Value = serde_json::from_str(status).ok()?;
-        let words: Vec<u64> =
-            status["nodes"].as_array()?.iter().filter_map(|node| node["leader"].as_u64()).collect();
-        let is_agreed = |leader: &u64| {
-            *leader != 0 && words.iter().filter(|word| *word == leader).count() * 2 > self.members.len()
-        };
+        let words = leaders(status);
+        let is_agreed =
+            |leader: &u64| words.iter().filter(|word| *word == leader).count() * 2 > self.members.len();
         words.iter().copied().find(is_agreed)
+    }
+
+    /// Who leads and who does not, by one answer: asked twice, it may be another one.
+    pub fn roles(&self) -> (u64, Vec<u64>) {
+        let leader = self.leader().expect("it is served");
+        (leader, self.ids().into_iter().filter(|id| *id != leader).collect())
     }
 
     /// The nodes that do not lead.
     pub fn followers(&self) -> Vec<u64> {
-        let leader = self.leader().expect("it is served");
-        self.ids().into_iter().filter(|id| *id != leader).collect()
+        self.roles().1
     }
 
     /// How much of the log a node has applied, if it answers.
@@ -275,4 +286,11 @@ impl Drop for Service {
 pub fn send(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("the number of a process");
     kill_process(pid, signal).expect("the process is there");
+}
+
+/// The leaders that nodes name in this answer of `conclave status --json`, one for each node that names one.
+fn leaders(status: &str) -> Vec<u64> {
+    let status: Value = serde_json::from_str(status).unwrap_or_default();
+    let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+    nodes.iter().filter_map(|node| node["leader"].as_u64()).filter(|leader| *leader != 0).collect()
 }

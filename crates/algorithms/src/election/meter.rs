@@ -20,7 +20,8 @@ type FormulaOf = Box<dyn Fn(&Tally<'_>) -> Formula + Send + Sync>;
 /// Follows the elections of a run one by one: who started them, what each cost and how long it took.
 ///
 /// An election begins when somebody starts one while none is open, and is over when nobody takes part any more and all
-/// who are alive were told of the same leaders. So elections that overlap are one.
+/// who are alive were told of the same leaders. So elections that overlap are one. A late message of an election can make
+/// somebody take part in it again: that is the same election, not the next one.
 pub struct ElectionMeter {
     formula: FormulaOf,
     course: Course,
@@ -66,6 +67,8 @@ struct One {
     messages: u64,
     hops: u32,
     starters: BTreeSet<NodeId>,
+    /// The inputs that led to somebody taking part in it.
+    calls: BTreeSet<u64>,
     /// Down when it began.
     absent: BTreeSet<NodeId>,
     /// Began it because it had come back.
@@ -96,7 +99,7 @@ impl ElectionMeter {
 
     /// A process starts an election, or takes part in one that is open; `at_once` if no message made it do so.
     fn begin(&mut self, at: &Moment, process: NodeId, at_once: bool) {
-        if !self.course.open {
+        if !self.course.open && (at_once || !self.course.reopen(at.chain.root)) {
             if let Some(last) = self.course.elections.last_mut() {
                 (last.messages, last.hops) = (self.at_input, self.hops);
             }
@@ -163,11 +166,30 @@ impl Course {
             messages: 0,
             hops: 0,
             starters: BTreeSet::new(),
+            calls: BTreeSet::new(),
             absent: self.down.clone(),
             recovered: returned.contains(&process).then_some(process),
             leaders: Vec::new(),
             disturbed: self.disturbed,
         });
+    }
+
+    /// Goes on with the last election, if this call was made while an election was held; false if it was not.
+    fn reopen(&mut self, call: u64) -> bool {
+        self.open = self.calls.contains(&call);
+        if self.open && !self.elections.last().is_some_and(|one| one.calls.contains(&call)) {
+            // It belongs to an earlier election, whose late messages no formula of the last one counts.
+            self.interfere();
+        }
+        self.open
+    }
+
+    /// An input that led to somebody taking part.
+    fn call(&mut self, call: u64) {
+        self.calls.insert(call);
+        if let Some(one) = self.elections.last_mut() {
+            one.calls.insert(call);
+        }
     }
 
     /// Ends the election that is open if it is over.
@@ -220,7 +242,7 @@ impl<A: Election> Observer<A> for ElectionMeter {
         match input {
             Input::Request(Request::Start) => {
                 self.begin(at, process.id, true);
-                self.course.calls.insert(at.chain.root);
+                self.course.call(at.chain.root);
                 self.touched = true;
             }
             Input::Request(Request::Retire | Request::Leave | Request::Reweigh(_)) => self.course.disturb(),
@@ -264,7 +286,7 @@ impl<A: Election> Observer<A> for ElectionMeter {
             self.course.participate(process.index(), participates);
             if participates {
                 self.begin(at, process.id, self.own);
-                self.course.calls.insert(at.chain.root);
+                self.course.call(at.chain.root);
             }
             self.touched = true;
         }

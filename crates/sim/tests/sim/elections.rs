@@ -444,6 +444,16 @@ fn a_cut_leaves_the_plain_bully_with_two_leaders() {
     }
 }
 
+/// One start without a failure is one election, also where a slow message reaches somebody who knows the leader already.
+#[test]
+fn a_late_message_starts_no_further_election() {
+    for (about, seed) in elections().flat_map(|about| (1..=100).map(move |seed| (about, seed))) {
+        let report = run_well(&setup(about.name, 4, &[]), &plan(4, seed, &[1])).report;
+        assert_eq!(report.part::<election::ElectionReport>().unwrap().elections, 1, "{} {seed}", about.name);
+        assert_eq!(report.formula.agrees, Some(true), "{} {seed}", about.name);
+    }
+}
+
 /// A thousand processes, the leader among them dead.
 #[test]
 fn a_thousand_processes() {

@@ -24,7 +24,7 @@ pub const TEST: &[Step] = &[
     Step {
         name: "digests, optimised",
         run: || {
-            cargo("test --locked --profile optimised --package conclave-sim --test determinism")
+            cargo("test --locked --profile digests --package conclave-sim --test determinism")
                 .env_remove(UPDATE)
                 .run()
         },

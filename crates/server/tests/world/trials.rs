@@ -1,5 +1,6 @@
 //! The trials of the harness. Each world is a process of its own, started from here.
 
+use std::ops::RangeInclusive;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -12,11 +13,13 @@ use crate::world::{NODES_GO_ON, PROGRESS, Verdict};
 use crate::{MUTANT, NODES, SEED};
 
 /// Worlds of the ordinary suite: seeds, and how many nodes each has.
-const WORLDS: &[(std::ops::RangeInclusive<u64>, u64)] = &[(1..=8, 3), (8..=9, 1), (9..=9, 5), (12..=12, 7)];
+const WORLDS: &[(RangeInclusive<u64>, u64)] = &[(1..=8, 3), (8..=9, 1), (9..=9, 5), (12..=12, 7)];
 /// Nodes of a world where nothing else is said.
 const USUAL: u64 = 3;
 /// Worlds of a soak run, if not told otherwise.
-const SOAK: u64 = 500;
+const SOAK: &[(RangeInclusive<u64>, u64)] = &[(1..=500, 3), (1..=100, 1), (1..=100, 5), (1..=100, 7)];
+/// Worlds of one size, if it is not told which.
+const SOAK_ONE: u64 = 100;
 /// Worlds in which a mutant must be caught.
 const WORLDS_PER_MUTANT: u64 = 100;
 /// A world that takes longer hangs, in real time.
@@ -131,31 +134,45 @@ fn is_caught(mutant: &str, first: u64) -> Result<(), Failed> {
     Err(format!("{mutant} is not caught in {WORLDS_PER_MUTANT} worlds").into())
 }
 
-/// Many worlds: 500 with three nodes, or `CONCLAVE_SEEDS=1..100` (both included) with `CONCLAVE_NODES=5`.
+/// Many worlds of all sizes, or `CONCLAVE_SEEDS=1..100` (both included) with `CONCLAVE_NODES=5`.
 fn soak() -> Result<(), Failed> {
-    let nodes = std::env::var("CONCLAVE_NODES").map_or(Ok(USUAL), |text| text.parse())?;
-    let (first, last) = match std::env::var("CONCLAVE_SEEDS") {
-        Err(_) => (1, SOAK),
-        Ok(text) => {
-            let (first, last) = text.split_once("..").ok_or("CONCLAVE_SEEDS is a range like 1..100")?;
-            (first.parse()?, last.parse()?)
-        }
-    };
+    let mut bad = Vec::new();
+    for (seeds, nodes) in soaked()? {
+        let wrong = soak_with(seeds, nodes)?;
+        bad.extend(wrong.into_iter().map(|seed| format!("{seed} with {nodes} nodes")));
+    }
+    if bad.is_empty() { Ok(()) } else { Err(format!("worlds went wrong: {}", bad.join(", ")).into()) }
+}
+
+/// Which seeds, with how many nodes.
+fn soaked() -> Result<Vec<(RangeInclusive<u64>, u64)>, Failed> {
+    let (nodes, seeds) = (std::env::var("CONCLAVE_NODES"), std::env::var("CONCLAVE_SEEDS"));
+    if nodes.is_err() && seeds.is_err() {
+        return Ok(SOAK.to_vec());
+    }
+    let nodes = nodes.map_or(Ok(USUAL), |text| text.parse())?;
+    let Ok(seeds) = seeds else { return Ok(vec![(1..=SOAK_ONE, nodes)]) };
+    let (first, last) = seeds.split_once("..").ok_or("CONCLAVE_SEEDS is a range like 1..100")?;
+    Ok(vec![(first.parse()?..=last.parse()?, nodes)])
+}
+
+/// Runs the worlds of one size; gives the seeds of those that went wrong.
+fn soak_with(seeds: RangeInclusive<u64>, nodes: u64) -> Result<Vec<u64>, Failed> {
+    let (first, last) = (*seeds.start(), *seeds.end());
     let mut bad = Vec::new();
     let mut sum = Sum::default();
-    for seed in first..=last {
+    for seed in seeds {
         let said = world(seed, nodes, None)?;
         sum.add(&said.verdict);
         if !said.verdict.violations.is_empty() {
             eprintln!("{}", said.explained);
             bad.push(seed);
         }
-        if seed % 10 == 0 {
+        if seed % 10 == 0 || seed == last {
             eprintln!("worlds {first} to {seed} of {last} with {nodes} nodes: {sum:?}, wrong: {bad:?}");
         }
     }
-    eprintln!("worlds {first} to {last} with {nodes} nodes: {sum:?}, wrong: {bad:?}");
-    if bad.is_empty() { Ok(()) } else { Err(format!("worlds {bad:?} went wrong").into()) }
+    Ok(bad)
 }
 
 /// All worlds of a soak run together.

@@ -66,7 +66,7 @@ fn a_leader_whose_disk_is_full_stops_and_the_others_go_on() {
         disks.insert(id, disk);
     }
     service.ids().into_iter().for_each(|id| service.run(id));
-    service.is_served();
+    service.is_settled();
     let leader = service.leader().expect("it is served");
     disks.iter().filter(|(id, _)| **id != leader).for_each(|(_, disk)| disk.grow(400));
 

@@ -167,13 +167,15 @@ fn ages_grow_though_nothing_happens() {
     let log = |service: &Service| {
         service.conclave("status --json").ends(0).json()[0]["nodes"][0]["last_log"].clone()
     };
-    let (entries, first, first_left) = (log(&service), ages(&service), left(&service));
     let begun = Instant::now();
-    until("some time has passed", || begun.elapsed() > Duration::from_millis(1_500));
+    let (entries, first, first_left) = (log(&service), ages(&service), left(&service));
+    let looked = Instant::now();
+    until("some time has passed", || looked.elapsed() > Duration::from_millis(1_500));
     let (later, later_left) = (ages(&service), left(&service));
-    // A leader notes the time now and then while a lease runs, and nothing else happened.
+    // A leader notes the time once a second while such a lease runs, and nothing else happened.
     let written = log(&service).as_u64().zip(entries.as_u64()).map(|(after, before)| after - before);
-    assert!(written.is_some_and(|written| written < 10), "{written:?} entries");
+    let seconds = begun.elapsed().as_secs();
+    assert!(written.is_some_and(|written| written < 5 + seconds), "{written:?} entries in {seconds} s");
     for (before, after) in first.iter().zip(later) {
         assert!(after >= before + 1_000, "{first:?} {later:?}");
         assert!(after < before + 60_000, "{first:?} {later:?}");

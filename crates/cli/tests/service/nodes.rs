@@ -155,8 +155,7 @@ impl Service {
     /// leader that only a majority follows may be about to.
     pub fn is_settled(&self) {
         until("all nodes follow one leader", || {
-            let leaders = leaders(&self.conclave("status --json").out);
-            leaders.len() == self.members.len() && leaders.iter().all(|leader| *leader == leaders[0])
+            self.unanimous_leader(&self.conclave("status --json").out).is_some()
         });
     }
 
@@ -179,6 +178,13 @@ impl Service {
         let is_agreed =
             |leader: &u64| words.iter().filter(|word| *word == leader).count() * 2 > self.members.len();
         words.iter().copied().find(is_agreed)
+    }
+
+    /// The same, if all nodes say so.
+    pub fn unanimous_leader(&self, status: &str) -> Option<u64> {
+        let words = leaders(status);
+        let first = *words.first()?;
+        (words.len() == self.members.len() && words.iter().all(|word| *word == first)).then_some(first)
     }
 
     /// Who leads and who does not, by one answer: asked twice, it may be another one.

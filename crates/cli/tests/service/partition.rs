@@ -55,10 +55,9 @@ impl Network {
         Running::start(self.within(place, &service.client(&words)))
     }
 
-    /// Who leads, for those who are in the hub.
-    fn leader(&self, service: &Service) -> Option<u64> {
-        let ran = ran(&mut self.within("hub", &service.client(&["status", "--json"])));
-        service.agreed_leader(&ran.out)
+    /// What all nodes say of themselves, for those who are in the hub.
+    fn status(&self, service: &Service) -> String {
+        ran(&mut self.within("hub", &service.client(&["status", "--json"]))).out
     }
 }
 
@@ -77,8 +76,12 @@ fn a_leader_behind_a_pulled_cable_serves_nobody_and_its_clients_stop_in_time() {
         serve.arg("--insecure");
         service.run_by(id, network.within(&id.to_string(), &serve));
     }
-    until("somebody leads", || network.leader(&service).is_some());
-    let leader = network.leader(&service).expect("somebody leads");
+    let mut settled = None;
+    until("all follow one leader", || {
+        settled = service.unanimous_leader(&network.status(&service));
+        settled.is_some()
+    });
+    let leader = settled.expect("somebody leads");
     let beside = leader.to_string();
 
     // One client is on the leader's side of the cable, the next in line is on the other side.
@@ -105,8 +108,9 @@ fn a_leader_behind_a_pulled_cable_serves_nobody_and_its_clients_stop_in_time() {
     let last: u64 = last.lines().filter_map(|line| line.parse().ok()).max().expect("it ran");
     let granted: u64 = service.written("next").trim().parse().expect("it notes a time");
     assert!(last < granted, "the lock was granted before the command was dead");
-    let others = network.leader(&service).expect("the others have a leader");
-    assert_ne!(others, leader);
+    until("the others have a leader", || {
+        service.agreed_leader(&network.status(&service)).is_some_and(|other| other != leader)
+    });
     // Behind the cable nothing is granted, even what is free.
     let alone = network.begin(&service, &beside, "lock b --try --connect-wait 2s", "touch never");
     alone.end().ends(123);

@@ -229,11 +229,13 @@ fn the_state_of_every_node_is_shown() {
         (&leader.into(), &1.into(), &1.into()),
         "{own}"
     );
-    let text = service.conclave("status").ends(0).out;
-    assert_eq!(text.lines().count(), 4, "{text}");
-    assert!(text.contains(" leads ") && text.contains(&format!("follows {leader}")), "{text}");
+    let (leader, followers) = service.roles();
+    until("all of them are shown", || {
+        let text = service.conclave("status").out;
+        text.lines().count() == 4 && text.contains(" leads ") && text.contains(&format!("follows {leader}"))
+    });
     holder.let_go();
-    let follower = service.followers()[0];
+    let follower = followers[0];
     service.kill(follower);
     let text = service.conclave("status --connect-wait 1s").ends(0).out;
     let line = text.lines().find(|line| line.contains(service.address(follower))).expect("it is shown");

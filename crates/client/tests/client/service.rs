@@ -16,6 +16,8 @@ use conclave_server::{Monotonic, SystemWall, Tcp};
 use conclave_wire::{Connecting, Incoming, Listening, Transport};
 use tempfile::TempDir;
 
+use crate::fake::PATIENCE;
+
 /// Nodes of one cluster, in this process.
 struct Cluster {
     _dir: TempDir,
@@ -86,8 +88,23 @@ impl Transport for Door {
     }
 }
 
+/// Waits until one of them leads, and gives its place.
+async fn leading(servers: &[Server]) -> usize {
+    let leads = |server: &Server| server.consensus().status().leader == Some(server.consensus().status().id);
+    let found = async {
+        loop {
+            match servers.iter().position(leads) {
+                Some(place) => return place,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, found).await.expect("one of them leads")
+}
+
 fn options(label: &str) -> SessionOptions {
-    SessionOptions::default().ttl(Duration::from_secs(2)).label(label)
+    // No test waits for the end of a lease, on a machine that may stand still for a moment.
+    SessionOptions::default().ttl(Duration::from_secs(20)).label(label)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,9 +158,8 @@ async fn a_wait_outlives_the_leader() {
     let guard = one.acquire(Request::lock("a")).await.expect("it is free");
     let waiting = tokio::spawn(async move { two.acquire(Request::lock("a")).await });
     guard.contended().await;
-    let leads = |server: &Server| server.consensus().status().leader == Some(server.consensus().status().id);
     let Cluster { _dir, mut servers, addresses } = cluster;
-    let leader = servers.iter().position(leads).expect("one of them leads");
+    let leader = leading(&servers).await;
     servers.remove(leader).shutdown().await;
     let left = Cluster { _dir, servers, addresses };
     guard.release().await.expect("it is still held");
@@ -227,7 +243,7 @@ async fn a_conversion_that_is_dropped_is_cancelled() {
         _ = second.contended() => {}
     }
     // Whoever comes next is not behind it, and it does not happen later.
-    let third = two.acquire(shared().wait(Duration::from_secs(20))).await.expect("nobody is before it");
+    let third = two.acquire(shared().wait(Duration::from_secs(10))).await.expect("nobody is before it");
     third.release().await.expect("it is held");
     second.release().await.expect("it is held");
     assert_eq!(first.token(), token, "it is held as before");
@@ -288,9 +304,8 @@ async fn a_session_that_holds_very_much_outlives_the_leader() {
     for guard in &guards[..WAITS] {
         guard.contended().await;
     }
-    let leads = |server: &Server| server.consensus().status().leader == Some(server.consensus().status().id);
     let Cluster { _dir, mut servers, addresses } = cluster;
-    let leader = servers.iter().position(leads).expect("one of them leads");
+    let leader = leading(&servers).await;
     servers.remove(leader).shutdown().await;
     let last = guards.pop().expect("there are many");
     last.release().await.expect("it is still held");

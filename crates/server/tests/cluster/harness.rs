@@ -14,8 +14,17 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tonic::transport::Server;
 
+use crate::addresses::own_addresses;
+
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Three times as patient as usual: on a machine that has much else to do a moment of silence must not be an election.
+pub const TIMING: Timing = Timing {
+    heartbeat: Duration::from_millis(100),
+    election_min: Duration::from_millis(450),
+    election_max: Duration::from_millis(1200),
+};
 
 /// Counts what it is told.
 #[derive(Default)]
@@ -158,8 +167,9 @@ impl Cluster {
             now: 0,
         };
         let mut incoming = BTreeMap::new();
-        for id in 1..=count {
-            let (listener, address) = Tcp.listen("127.0.0.1:0".to_owned()).await.unwrap();
+        // A node that comes back must find its port free: these are not handed out by the system.
+        for (id, address) in (1..=count).zip(own_addresses(count as usize)) {
+            let (listener, address) = Tcp.listen(address).await.unwrap();
             cluster.wires().addresses.insert(address.clone(), id);
             cluster.members.insert(id, address);
             incoming.insert(id, listener);
@@ -181,7 +191,7 @@ impl Cluster {
             members: self.members.clone(),
             disk,
             transport,
-            timing: Timing::default(),
+            timing: TIMING,
             compaction: self.compaction,
             sink,
         }

@@ -26,6 +26,18 @@ pub enum Fault {
     RefuseReleases,
     /// It opens a new session for a client that lost the one it had.
     ReviveSessions,
+    /// A client that connects again loses its places in the queues.
+    LosePlaces,
+    /// It hears what former runs of a client still say.
+    HearFormerRuns,
+    /// It lets a request act that it refused for lack of room, when that arrives again.
+    ForgetRefusals,
+    /// It does not know the token that a conversion exchanged.
+    ForgetExchanged,
+    /// It repeats a grant that was taken away since, and says nothing of that.
+    HideLosses,
+    /// It believes a client that has replies which are still to come.
+    BelieveAcknowledgements,
 }
 
 #[cfg(feature = "faults")]

@@ -166,9 +166,14 @@ impl Session {
         self.replies.len()
     }
 
+    /// Whether one more reply may be remembered.
+    pub fn has_room(&self) -> bool {
+        self.replies.len() < MAX_REMEMBERED_REPLIES
+    }
+
     /// Whether a new request that needs a reply in memory has to be refused. If so, it is refused for good.
     pub fn refuses(&mut self, request: RequestId) -> bool {
-        if self.replies.len() >= MAX_REMEMBERED_REPLIES {
+        if !self.has_room() {
             self.refused = self.refused.max(request);
         }
         request <= self.refused

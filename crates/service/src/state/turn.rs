@@ -33,7 +33,7 @@ impl<'a> Turn<'a> {
             _ if command.request.0 == 0 => {
                 self.refuse(command, invalid("the requests of a session are numbered from 1"));
             }
-            _ if command.acked > command.request => {
+            _ if command.acked > command.request && !self.state.suffers(Fault::BelieveAcknowledgements) => {
                 let (acked, request) = (command.acked.0, command.request.0);
                 let text = format!("request {request} cannot acknowledge up to {acked}: it has no reply yet");
                 self.refuse(command, invalid(text));
@@ -59,6 +59,7 @@ impl<'a> Turn<'a> {
     /// Renews the session and looks whether the request is a new one; one that is not is answered as before.
     fn is_to_act(&mut self, command: &Command) -> bool {
         let refuses_releases = self.state.suffers(Fault::RefuseReleases);
+        let forgets_refusals = self.state.suffers(Fault::ForgetRefusals);
         let Some(recall) = self.recall(command) else {
             self.refuse(command, Failure::NoSession);
             return false;
@@ -68,7 +69,10 @@ impl<'a> Turn<'a> {
                 let never_refused = self.is_never_refused(&command.act)
                     && !(refuses_releases && matches!(command.act, Act::Release(_)));
                 let session = self.state.sessions.get_mut(&command.session);
-                if never_refused || !session.is_some_and(|session| session.refuses(command.request)) {
+                let refuses = |session: &mut Session| {
+                    session.refuses(command.request) && !(forgets_refusals && session.has_room())
+                };
+                if never_refused || !session.is_some_and(refuses) {
                     return true;
                 }
                 let text = "too many replies to this session are unacknowledged; acknowledge replies";
@@ -94,6 +98,7 @@ impl<'a> Turn<'a> {
             }
             _ => None,
         };
+        let lost = lost.filter(|_| !self.state.suffers(Fault::HideLosses));
         self.tell(command, reply, true, waited);
         if let Some(token) = lost {
             self.notify(
@@ -110,8 +115,9 @@ impl<'a> Turn<'a> {
         let forgets = self.state.suffers(Fault::ForgetRequests);
         let remembers_behind_waits = self.state.suffers(Fault::RememberBehindWaits);
         let keeps_settled = self.state.suffers(Fault::KeepSettled);
+        let hears_all = self.state.suffers(Fault::HearFormerRuns);
         let session = self.state.sessions.get_mut(&command.session)?;
-        if session.life != command.life {
+        if session.life != command.life && !hears_all {
             return None;
         }
         session.renew(now);
@@ -191,6 +197,9 @@ impl<'a> Turn<'a> {
     fn resume_session(&mut self, command: &Command, opening: &Opening<'_>) {
         let id = command.session;
         let now = self.state.now;
+        if self.state.suffers(Fault::LosePlaces) {
+            self.drop_waits(id);
+        }
         let Some(session) = self.state.sessions.get_mut(&id) else { return };
         session.reopen(opening);
         session.renew(now);
@@ -238,7 +247,8 @@ impl<'a> Turn<'a> {
     /// The token of a grant, by that token or by the one before it: a release may cross the conversion that exchanged it.
     fn present_token(&self, id: SessionId, token: Token) -> Result<Token, Failure> {
         self.own_grant(id, token).map(|()| token).or_else(|not_held| {
-            let session = self.state.sessions.get(&id);
+            let session =
+                self.state.sessions.get(&id).filter(|_| !self.state.suffers(Fault::ForgetExchanged));
             session.and_then(|session| session.exchanged.get(&token).copied()).ok_or(not_held)
         })
     }

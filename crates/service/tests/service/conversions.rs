@@ -1,7 +1,7 @@
 //! Holding a name in another mode.
 
-use crate::common::{name, play};
-use conclave_service::{Standing, Token};
+use crate::common::{catches, name, play};
+use conclave_service::{Fault, Standing, Token};
 
 #[test]
 fn a_weaker_mode_is_held_at_once_under_the_same_token() {
@@ -40,8 +40,7 @@ fn a_stronger_mode_takes_a_new_token_on_all_names_of_the_grant() {
 
 #[test]
 fn a_release_that_crosses_a_conversion_gives_back_what_it_meant() {
-    let desk = play(
-        "
+    let script = "
         s1 open & s2 open   | s1#1 opened; s2#1 opened
         s1 lock x:shared    | s1#2 granted 1
         s1 lock x:shared again | s1#3 granted 1 x2
@@ -65,8 +64,9 @@ fn a_release_that_crosses_a_conversion_gives_back_what_it_meant() {
         s1 release 5        | s1#14 done
         s1 release 5        | s1#15 done
         s1 release 5        | s1#16 failed: nothing is held under token 5
-        ",
-    );
+        ";
+    let desk = play(script);
+    catches(script, Fault::ForgetExchanged);
     assert_eq!(desk.state.name(&name("x")).expect("it is remembered").summary.holders, 0);
 }
 

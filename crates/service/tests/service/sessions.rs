@@ -1,6 +1,6 @@
 //! Sessions: how they live, end and are taken up again, and why a request never acts twice.
 
-use crate::common::{Desk, play};
+use crate::common::{Desk, catches, play};
 use conclave_service::{Fault, Life, SessionId, State, Told, limits};
 
 #[test]
@@ -278,20 +278,26 @@ fn releases_that_give_nothing_back_are_not_remembered() {
     );
 }
 
-#[test]
-fn a_session_reopens_as_often_as_it_likes_and_keeps_its_place() {
-    let mut desk = Desk::default();
+/// Opens a session again and again while it waits.
+fn reopened(mut desk: Desk) -> Result<(), String> {
     desk.batch("s1 open & s1 lock x & s2 open life=7 & s2 lock x & s2 lock y & s3 open & s3 lock x");
     for request in 4..104 {
         // Nothing is acknowledged: the connection broke each time before the reply came.
-        desk.play(&format!(
+        desk.compare(&format!(
             "
             s2#{request} open reopens | s2#{request} resumed 2
             s2#2 lock x               | s2#2 queued 0
             "
-        ));
+        ))?;
     }
-    desk.play("s1 release 1 | s1#3 done; s2#2 granted 3; s2 contended 3 x");
+    desk.compare("s1 release 1 | s1#3 done; s2#2 granted 3; s2 contended 3 x")
+}
+
+#[test]
+fn a_session_reopens_as_often_as_it_likes_and_keeps_its_place() {
+    reopened(Desk::default()).expect("it keeps its place");
+    let mutant = Desk::with(State::with_fault(Fault::LosePlaces));
+    reopened(mutant).expect_err("a mutant that loses it is noticed");
 }
 
 #[test]
@@ -312,8 +318,7 @@ fn a_session_that_is_gone_is_not_opened_again_empty() {
 
 #[test]
 fn what_acknowledges_replies_that_are_still_to_come_is_refused() {
-    play(
-        "
+    let script = "
         s1#1 open                | s1#1 opened
         s1#2 lock x ack=2        | s1#2 granted 1
         s1#3 renew ack=4         | s1#3 failed: request 3 cannot acknowledge up to 4: it has no reply yet
@@ -321,8 +326,9 @@ fn what_acknowledges_replies_that_are_still_to_come_is_refused() {
         // Nothing was acknowledged by that.
         s1#2 lock x life=1       | s1#2 granted 1
         s1#3 release 1 life=1 ack=3 | s1#3 done
-        ",
-    );
+        ";
+    play(script);
+    catches(script, Fault::BelieveAcknowledgements);
 }
 
 #[test]
@@ -416,8 +422,7 @@ fn another_run_of_a_client_takes_over_what_it_holds_and_numbers_anew() {
 
 #[test]
 fn a_grant_that_was_taken_before_its_reply_was_heard_is_told_to_be_lost() {
-    play(
-        "
+    let script = "
         s1 open & s2 open           | s1#1 opened; s2#1 opened
         s1#2 lock x                 | s1#2 granted 1
         s1#3 lock x strand=1        | s1 contended 1 x; s1#3 queued 0
@@ -435,13 +440,14 @@ fn a_grant_that_was_taken_before_its_reply_was_heard_is_told_to_be_lost() {
         s1#5 convert 2 y            | s1#5 granted 3; s1 lost 3: released before this reply was heard
         s1#6 lock y again           | s1#6 granted 3 x2; s1 lost 3: released before this reply was heard
         s1#7 open reopens           | s1#7 resumed
-        ",
-    );
+        ";
+    play(script);
+    catches(script, Fault::HideLosses);
 }
 
-#[test]
-fn what_was_refused_for_lack_of_room_does_not_act_later() {
-    let mut desk = play("s1 open | s1#1 opened");
+/// What comes of a request that was refused for lack of room, when it arrives again.
+fn refused_and_again(mut desk: Desk) -> Result<(), String> {
+    desk.play("s1 open | s1#1 opened");
     let asked = limits::MAX_REMEMBERED_REPLIES as u64 + 2;
     for request in 2..asked {
         desk.batch(&format!("s1#{request} lock n{request}"));
@@ -455,18 +461,28 @@ fn what_was_refused_for_lack_of_room_does_not_act_later() {
     // The client acknowledges, but for one reply: there is room, and what was refused could act.
     let renew = asked + 2;
     assert_eq!(desk.batch(&format!("s1#{renew} renew ack={}", asked - 1)), format!("s1#{renew} done"));
-    assert_eq!(desk.batch(&format!("s1#{asked} lock x")), format!("s1#{asked} {refused}"));
+    let again = desk.batch(&format!("s1#{asked} lock x"));
+    if again != format!("s1#{asked} {refused}") {
+        return Err(again);
+    }
     assert!(desk.state.name(&"x".into()).is_none(), "nobody holds it");
     // A new request is none of those.
     let next = asked + 3;
     let granted = limits::MAX_REMEMBERED_REPLIES + 1;
     assert_eq!(desk.batch(&format!("s1#{next} lock x")), format!("s1#{next} granted {granted}"));
+    Ok(())
+}
+
+#[test]
+fn what_was_refused_for_lack_of_room_does_not_act_later() {
+    refused_and_again(Desk::default()).expect("it is refused for good");
+    let forgetful = Desk::with(State::with_fault(Fault::ForgetRefusals));
+    refused_and_again(forgetful).expect_err("a mutant that forgets it is noticed");
 }
 
 #[test]
 fn a_former_run_that_still_speaks_is_not_heard() {
-    play(
-        "
+    let script = "
         s1#1 open life=7           | s1#1 opened
         s1#2 lock x                | s1#2 granted 1
         s1#1 open life=8           | s1#1 resumed 1
@@ -479,8 +495,9 @@ fn a_former_run_that_still_speaks_is_not_heard() {
         // Nor can a later number of the former run make the present one's look old.
         s1#99 renew ack=99 life=7  | s1#99 failed: there is no such session (it was closed, taken over or expired)
         s1#4 release 2 life=8      | s1#4 done
-        ",
-    );
+        ";
+    play(script);
+    catches(script, Fault::HearFormerRuns);
 }
 
 #[test]

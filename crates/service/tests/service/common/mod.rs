@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conclave_service::{
-    Acquire, Act, Batch, Command, LeaderChange, Life, Message, Millis, Mode, Name, Notice, Outcome, Owner,
-    Patience, Purpose, Reply, RequestId, SessionId, State, Token, Told, Want,
+    Acquire, Act, Batch, Command, Fault, LeaderChange, Life, Message, Millis, Mode, Name, Notice, Outcome,
+    Owner, Patience, Purpose, Reply, RequestId, SessionId, State, Token, Told, Want,
 };
 
 /// A service, its clock, and how far each session has counted.
@@ -39,6 +39,13 @@ pub fn play(script: &str) -> Desk {
     desk
 }
 
+/// Makes sure that a scenario does not pass where the service is broken.
+#[track_caller]
+pub fn catches(script: &str, fault: Fault) {
+    let compared = Desk::with(State::with_fault(fault)).compare(script);
+    assert!(compared.is_err(), "nobody noticed {fault:?}");
+}
+
 impl Desk {
     /// A service that begins in this state.
     pub fn with(state: State) -> Self {
@@ -48,6 +55,13 @@ impl Desk {
     /// Runs a scenario, and compares all of it at the end.
     #[track_caller]
     pub fn play(&mut self, script: &str) {
+        if let Err(difference) = self.compare(script) {
+            panic!("{difference}");
+        }
+    }
+
+    /// The same; says what is different.
+    pub fn compare(&mut self, script: &str) -> Result<(), String> {
         let mut wanted = Vec::new();
         let mut got = Vec::new();
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")) {
@@ -55,7 +69,10 @@ impl Desk {
             wanted.push(format!("{} | {}", batch.trim(), expected.trim()));
             got.push(format!("{} | {}", batch.trim(), self.batch(batch)));
         }
-        assert!(got == wanted, "\ngot:\n{}\nwanted:\n{}", got.join("\n"), wanted.join("\n"));
+        if got == wanted {
+            return Ok(());
+        }
+        Err(format!("\ngot:\n{}\nwanted:\n{}", got.join("\n"), wanted.join("\n")))
     }
 
     /// Applies one batch, and tells what came of it.

@@ -4,8 +4,8 @@
 //! the other commands print, `large` about more than one message can carry, `majority` about what is said where no majority
 //! answers, `logging` about what a node writes of itself. `cluster` kills, stops and restarts nodes while clients write to
 //! a file behind a lock; `partition` pulls a cable, `full_disk` fills a disk, `tokens` takes directories away. `hostile`,
-//! `flood` and `damage` are about those who mean no good, and what must not
-//! come of it.
+//! `flood` and `damage` are about those who mean no good, and what must not come of it.
+//! `readme` is what a newcomer types first.
 
 mod cluster;
 mod damage;
@@ -18,6 +18,7 @@ mod logging;
 mod majority;
 mod nodes;
 mod partition;
+mod readme;
 mod runner_endings;
 mod runner_keeper;
 mod runner_losses;

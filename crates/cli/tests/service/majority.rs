@@ -129,3 +129,21 @@ fn one_of_three_nodes_is_no_loss_and_a_new_cluster_waits_for_all() {
     until("some time has passed", || watched.elapsed() > Duration::from_secs(2));
     until("it is served", || service.conclave("status").code == 0);
 }
+
+/// Whoever lost its directory has to hear from every other node first.
+#[test]
+fn a_node_that_lost_its_directory_says_that_it_catches_up() {
+    let mut service = Service::three();
+    service.shell("lock a", "exit 0").ends(0);
+    let (_, followers) = service.roles();
+    let [robbed, other] = followers[..] else { panic!("three nodes") };
+    followers.iter().for_each(|id| service.kill(*id));
+    std::fs::remove_dir_all(service.data(robbed)).expect("it has data");
+    service.run(robbed);
+    let line = format!("status --connect-wait 500ms --endpoints {}", service.address(robbed));
+    until("it says so", || service.conclave(&line).out.contains(" catching up"));
+    assert_eq!(service.conclave(&line).code, 1, "nobody is served");
+    service.run(other);
+    service.is_settled();
+    assert_eq!(service.show("a")["history"].as_array().map(Vec::len), Some(1));
+}

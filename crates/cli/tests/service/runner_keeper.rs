@@ -83,7 +83,7 @@ fn a_command_whose_runner_was_killed_is_told_before_it_is_killed() {
 #[test]
 fn nothing_outlives_the_lease_of_a_runner_that_was_stopped() {
     let service = Service::one().with_scripts();
-    let holder = service.begin("elect a --ttl 3s --grace 300ms", FAMILY);
+    let holder = service.begin("elect a --ttl 5s --grace 300ms", FAMILY);
     service.all_beat(&KINDS);
     let next = service.begin("elect a --ttl 1min", NEXT);
     service.has_waiters("a", 1);
@@ -149,7 +149,7 @@ fn a_runner_whose_keeper_was_killed_ends_everything_itself() {
 fn a_command_whose_keeper_is_stopped_ends_in_time_as_well() {
     let service = Service::one().with_scripts();
     let wire = Wire::to(service.address(1).parse().expect("it is an address"));
-    let line = format!("lock a --ttl 3s --grace 300ms --endpoints {}", wire.address);
+    let line = format!("lock a --ttl 5s --grace 300ms --endpoints {}", wire.address);
     let holder = service.begin(&line, FAMILY);
     service.all_beat(&KINDS);
     let next = service.begin("lock a --ttl 1min", NEXT);
@@ -238,6 +238,22 @@ fn a_keeper_that_was_stopped_goes_by_the_newest_deadline() {
     holder.end().ends(7);
 }
 
+/// A lease ends while the machine sleeps. A timer on another clock would be late by the time that it slept.
+#[test]
+fn a_keeper_counts_the_time_in_which_the_machine_sleeps() {
+    const CLOCK_BOOTTIME: &str = "clockid: 7";
+    let service = Service::one();
+    let holder = service.hold("lock a", "in");
+    let infos = fs::read_dir(format!("/proc/{}/fdinfo", keeper_of(holder.pid()))).expect("it runs");
+    let infos = infos.filter_map(|info| fs::read_to_string(info.ok()?.path()).ok());
+    let clocks: Vec<String> = infos
+        .flat_map(|info| info.lines().map(str::to_owned).collect::<Vec<_>>())
+        .filter(|line| line.starts_with("clockid"))
+        .collect();
+    assert_eq!(clocks, [CLOCK_BOOTTIME]);
+    holder.let_go();
+}
+
 #[test]
 fn signals_of_the_job_do_not_reach_the_keeper() {
     let service = Service::one();
@@ -270,7 +286,8 @@ fn what_the_command_started_has_the_grace_as_well() {
 #[test]
 fn the_lock_is_kept_for_what_the_command_left_behind() {
     let service = Service::one();
-    let daemon = "echo $$ > daemon; while [ ! -e enough ]; do sleep 0.02; done";
+    // It ends with its directory, too.
+    let daemon = "echo $$ > daemon; while [ -e daemon ] && [ ! -e enough ]; do sleep 0.02; done";
     fs::write(service.path("daemon.sh"), daemon).expect("there is room");
     let script = "setsid sh daemon.sh < /dev/null > /dev/null 2>&1 & echo $$ > in; exit 5";
     let command = service.client(&["lock", "a", "-v", "--", "/bin/sh", "-c", script]);

@@ -67,7 +67,7 @@ fn a_lock_taken_by_force_ends_the_command() {
 fn a_command_is_dead_before_its_lock_can_be_granted_again() {
     let service = Service::one();
     let wire = Wire::to(service.address(1).parse().expect("it is an address"));
-    let line = format!("lock a --ttl 3s --grace 300ms --endpoints {}", wire.address);
+    let line = format!("lock a --ttl 5s --grace 300ms --endpoints {}", wire.address);
     let holder = service.begin(&line, STUBBORN);
     service.is_beating();
     let next = service.begin("lock a", NEXT);
@@ -78,10 +78,47 @@ fn a_command_is_dead_before_its_lock_can_be_granted_again() {
     service.nobody_overlapped();
 }
 
+/// Held on the way there, nothing is renewed. Held on the way back, everything is, and only the client does not know it: what
+/// it hears too late does not give it back what it has given up.
+#[test]
+fn a_command_is_dead_in_time_if_only_one_direction_is_held() {
+    let service = Service::one();
+    let wires = [(); 2].map(|()| Wire::to(service.address(1).parse().expect("it is an address")));
+    let beat = "trap '' TERM; while :; do date +%s%N >> beats-$1; sleep 0.01; done";
+    std::fs::write(service.path("beat.sh"), beat).expect("there is room");
+    let held = |way: &str, wire: &Wire| {
+        let line = format!("lock {way} --ttl 4s --grace 300ms --endpoints {}", wire.address);
+        service.begin(&line, &format!("exec sh beat.sh {way}"))
+    };
+    let next =
+        |way: &str| service.begin(&format!("lock {way}"), &format!("date +%s%N > next-{way}; sleep 0.5"));
+    let numbers = |name: String| -> Vec<u64> {
+        let text = std::fs::read_to_string(service.path(&name)).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    let holders = [held("there", &wires[0]), held("back", &wires[1])];
+    let ways = ["there", "back"];
+    until("both run", || ways.iter().all(|way| numbers(format!("beats-{way}")).len() > 2));
+    let nexts = ways.map(next);
+    ways.iter().for_each(|way| service.has_waiters(way, 1));
+    wires[0].hold_there(true);
+    wires[1].hold_back(true);
+    for (holder, wire) in holders.into_iter().zip(&wires) {
+        is_lost(holder.end(), "it could not be renewed in time");
+        wire.cut(false);
+    }
+    for (way, next) in ways.into_iter().zip(nexts) {
+        next.end().ends(0);
+        let last = numbers(format!("beats-{way}")).into_iter().max().expect("it ran");
+        let begun: u64 = service.written(&format!("next-{way}")).trim().parse().expect("it notes a time");
+        assert!(last < begun, "held on the way {way}, it was granted before the command was dead");
+    }
+}
+
 #[test]
 fn a_command_is_dead_before_a_stopped_node_goes_on() {
     let service = Service::one();
-    let holder = service.begin("elect a --ttl 2s --grace 200ms", STUBBORN);
+    let holder = service.begin("elect a --ttl 4s --grace 200ms", STUBBORN);
     service.is_beating();
     let next = service.begin("elect a --ttl 1min", NEXT);
     service.has_waiters("a", 1);
@@ -95,7 +132,7 @@ fn a_command_is_dead_before_a_stopped_node_goes_on() {
 #[test]
 fn a_command_ends_with_a_node_that_is_gone_and_the_next_is_served_when_it_is_back() {
     let mut service = Service::one();
-    let holder = service.begin("lock a --ttl 2s", STUBBORN);
+    let holder = service.begin("lock a --ttl 4s", STUBBORN);
     service.is_beating();
     let next = service.begin("lock a --ttl 1min --connect-wait 1min", NEXT);
     service.has_waiters("a", 1);
@@ -136,7 +173,7 @@ fn without_a_node_nothing_is_run() {
 #[test]
 fn a_command_is_dead_in_time_while_its_runner_is_stopped() {
     let service = Service::one();
-    let holder = service.begin("lock a --ttl 3s --grace 300ms", STUBBORN);
+    let holder = service.begin("lock a --ttl 5s --grace 300ms", STUBBORN);
     service.is_beating();
     let next = service.begin("lock a --ttl 1min", NEXT);
     service.has_waiters("a", 1);

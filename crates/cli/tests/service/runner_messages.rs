@@ -40,6 +40,10 @@ fn names_with_spaces_stay_apart() {
     assert_eq!(two.out, "a b\nc\na b c\n");
     let one = ran(&mut service.client(&["lock", "a b", "--", "/bin/sh", "-c", script])).ends(0);
     assert_eq!(one.out, "a b\na b\n");
+    // And of those around it.
+    let inner = format!("{BINARY} lock c -- printenv CONCLAVE_HELD");
+    let nested = ran(&mut service.client(&["lock", "a b", "--", "/bin/sh", "-c", &inner])).ends(0);
+    assert_eq!(nested.out, "a b\nc\n");
 }
 
 #[test]

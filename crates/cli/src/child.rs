@@ -21,6 +21,7 @@
 mod boot;
 mod frames;
 mod keeper;
+pub mod mutant;
 mod signals;
 mod start;
 mod tree;
@@ -44,6 +45,7 @@ pub use boot::Boot;
 pub use frames::{Deadlines, Event, Stop};
 use frames::{Order, take_frames};
 use keeper::Instructions;
+use mutant::Mutant;
 pub use signals::{Arrived, Mask, Signals};
 use tree::Reaped;
 
@@ -156,6 +158,7 @@ impl Group {
     /// group they have already, if the command was in it by then.
     pub fn forward(&mut self, arrived: Arrived) {
         match &mut self.early {
+            Some(_) if mutant::is(Mutant::ForgetsEarlySignals) => {}
             Some(early) => early.push(arrived.signal),
             None if arrived.is_for_group => {}
             None => self.order(Order::Forward(arrived.signal)),

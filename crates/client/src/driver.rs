@@ -22,6 +22,7 @@ use crate::entry::{Entry, Pending};
 use crate::error::{Error, Failure};
 use crate::guard::Guard;
 use crate::link::Link;
+use crate::mutant::{self, Mutant};
 use crate::parcel::parcels;
 use crate::session::{LOOK_EVERY, Shared, TAKEN};
 
@@ -155,6 +156,7 @@ impl Driver {
                 // Nothing is done for a session that has run out. What is told may renew it, and comes first.
                 self.give_up_unsafe();
             }
+            let was_idle = matches!(wake, Wake::Time);
             match wake {
                 Wake::Orders(0) => gone_at = Some(Instant::now() + FAREWELL),
                 Wake::Orders(_) => self.on_orders(&mut orders),
@@ -167,7 +169,8 @@ impl Driver {
             }
             self.give_up_unsafe();
             // However much there is to do, time passes.
-            if Instant::now() >= self.wake_at {
+            let is_due = Instant::now() >= self.wake_at;
+            if is_due && (was_idle || !mutant::is(Mutant::TimeComesLast)) {
                 self.on_time();
             }
             let is_idle = gone_at.is_some() && self.sessions.values().all(Entry::is_idle);
@@ -384,10 +387,9 @@ impl Driver {
         for event in message.events {
             let id = event.session;
             // What was said to an earlier run of the client is not meant for this one.
-            let Some(entry) = self.sessions.get_mut(&id).filter(|entry| entry.shared.life == event.life)
-            else {
-                continue;
-            };
+            let is_meant =
+                |entry: &&mut Entry| entry.shared.life == event.life || mutant::is(Mutant::HearsOtherLives);
+            let Some(entry) = self.sessions.get_mut(&id).filter(is_meant) else { continue };
             match event.told {
                 Some(Told::Reply(reply)) => self.on_reply(id, reply),
                 Some(Told::Contended(v1::Contended { token, name })) => entry.shared.contended(token, &name),
@@ -438,7 +440,9 @@ impl Driver {
         let Some(pending) = entry.settle(request, reply.waited) else { return };
         let reply = said;
         if matches!(&reply, Reply::Failed(failed) if failed.code() == Code::Limit) && pending.can_wait() {
-            entry.disown(request, pending.act.clone());
+            if !mutant::is(Mutant::KeepsWhatWasRefused) {
+                entry.disown(request, pending.act.clone());
+            }
         }
         let is_closed = matches!(pending.act, Act::Close(_));
         settle(entry, pending, reply);
@@ -498,6 +502,9 @@ impl Driver {
         let open = self.sessions.iter().filter(|(_, entry)| entry.shared.is_open());
         let over: Vec<u64> =
             open.filter(|(_, entry)| now >= entry.shared.safe_until()).map(|(id, _)| *id).collect();
+        if mutant::is(Mutant::ClosesAtTheEnd) {
+            self.close(&over);
+        }
         for id in over {
             let why = match &self.link {
                 Some(_) => "it could not be renewed in time".to_owned(),
@@ -507,6 +514,17 @@ impl Driver {
         }
         let open = self.sessions.values().filter(|entry| entry.shared.is_open());
         self.unsafe_from = open.map(|entry| entry.shared.safe_until()).min().unwrap_or(Moment::MAX);
+    }
+
+    /// Gives everything back that these sessions hold, as only a mutant does.
+    fn close(&mut self, sessions: &[u64]) {
+        let now = self.now();
+        let close = |entry: &mut Entry| {
+            let request = entry.number(Act::Close(v1::Close {}), 0, Answer::Nobody);
+            entry.command(request, now)
+        };
+        let commands = sessions.iter().filter_map(|id| close(self.sessions.get_mut(id)?)).collect();
+        self.send(commands);
     }
 
     fn renew(&mut self) {

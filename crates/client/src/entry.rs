@@ -21,6 +21,7 @@ use conclave_wire::v1::command::Act;
 use crate::clock::Moment;
 use crate::driver::Answer;
 use crate::error::Error;
+use crate::mutant::{self, Mutant};
 use crate::session::Shared;
 
 /// Requests beyond `acked` at which a session holds back what may be refused for room: the service remembers 1000 replies
@@ -206,7 +207,7 @@ impl Entry {
     pub fn hear(&mut self, request: u64, reply: &v1::Reply) {
         let Some(pending) = self.pending.get(&request) else { return };
         self.unheard.remove(&request);
-        if !reply.renewed {
+        if !reply.renewed && !mutant::is(Mutant::RefusalsRenew) {
             // Refused by a node: the service has not seen it, nor what came with it. It renewed nothing, so the next renewal
             // is due as if it had never been sent.
             self.last_sent = self.last_renewed;

@@ -39,6 +39,7 @@ mod error;
 mod guard;
 mod link;
 mod millis;
+mod mutant;
 mod parcel;
 mod reads;
 mod request;

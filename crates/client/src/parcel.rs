@@ -3,6 +3,8 @@
 use conclave_wire::v1;
 use prost::Message as _;
 
+use crate::mutant::{self, Mutant};
+
 /// A message has no more bytes than this, unless one command alone has: nodes refuse much larger ones, and would refuse
 /// them again and again.
 const MESSAGE_BYTES: usize = 256 * 1024;
@@ -14,9 +16,9 @@ pub fn parcels(commands: Vec<v1::Command>) -> Vec<v1::ToServer> {
     for command in commands {
         let bytes = command.encoded_len();
         match parcels.last_mut() {
-            Some(parcel) if bytes <= room => {
+            Some(parcel) if bytes <= room || mutant::is(Mutant::SendsAllAtOnce) => {
                 parcel.commands.push(command);
-                room -= bytes;
+                room = room.saturating_sub(bytes);
             }
             _ => {
                 parcels.push(v1::ToServer { commands: vec![command] });

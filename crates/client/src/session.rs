@@ -17,6 +17,7 @@ use crate::driver::{Answer, Order};
 use crate::error::Error;
 use crate::guard::{Guard, GuardState, Leadership};
 use crate::millis;
+use crate::mutant::{self, Mutant};
 use crate::request::Request;
 
 pub use conclave_wire::v1::Owner;
@@ -156,7 +157,7 @@ impl Shared {
     /// reply that comes later does not bring it back. Nothing is sent: the service frees it when its time is over, as
     /// it does for a client that is gone.
     pub fn has_run_out(&self) -> bool {
-        let has_run_out = self.is_open() && self.remaining().is_zero();
+        let has_run_out = self.is_open() && self.remaining().is_zero() && !mutant::is(Mutant::TrustsTimers);
         if has_run_out && !self.over.is_cancelled() {
             self.end("it could not be renewed in time");
             drop(self.orders.send(Order::RanOut { session: self.id, life: self.life }));
@@ -209,6 +210,9 @@ impl Shared {
         self.inner().guards.retain(|token, state| {
             let is_held = held.contains(token);
             let is_undecided = undecided.contains(token);
+            if mutant::is(Mutant::KeepsWhatIsGone) {
+                return true;
+            }
             if !is_held && is_undecided {
                 doubtful.insert(*token);
             } else if !is_held {
@@ -466,6 +470,9 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        if mutant::is(Mutant::LeavesWaits) {
+            return;
+        }
         let Shared { id, orders, .. } = self.shared;
         // A driver that is gone has nothing left to cancel.
         drop(orders.send(Order::Abandon { session: *id, ticket: self.ticket }));

@@ -287,7 +287,7 @@ impl Newborn {
             }
             let lives = pasts.iter().map(|(id, past)| (*id, past.life)).collect();
             let is_whole = pasts.len() + 1 == self.identity.members.len();
-            let counts = is_whole && before == lives;
+            let counts = is_whole && (before == lives || mutant::is(Mutant::AsksOnce));
             before = lives;
             match self.go_on(&pasts, counts, &mut goal).await {
                 Ok(true) => return,
@@ -319,7 +319,7 @@ impl Newborn {
         // What a leader had when it was first asked is enough. Under load it always has entries that are applied nowhere
         // yet, and whoever went for the newest would never arrive.
         let goal = match kept.take() {
-            Some(goal) if goal.vote == found.vote => kept.insert(goal),
+            Some(goal) if goal.vote == found.vote && !mutant::is(Mutant::ChasesLeader) => kept.insert(goal),
             _ => kept.insert(found.clone()),
         };
         if !self.has_reached(goal).await? {

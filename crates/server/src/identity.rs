@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{Disk, FORMAT, StorageError, within};
+use crate::mutant::{self, Mutant};
 use crate::raft::{put, whole};
 
 /// The name of its file.
@@ -102,7 +103,7 @@ async fn read(disk: &dyn Disk) -> Result<Option<Noted>, StorageError> {
     if crc32c::crc32c(&bytes[4..]) != number(0) {
         return Err(damaged("a bad checksum"));
     }
-    if number(4) != FORMAT {
+    if number(4) != FORMAT && !mutant::is(Mutant::TakesAnyFormat) {
         return Err(StorageError::Version { place: disk.place(NAME), found: number(4), known: FORMAT });
     }
     whole(rest).map(Some).map_err(|error| damaged(&error.to_string()))

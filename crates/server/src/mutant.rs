@@ -22,6 +22,24 @@ pub enum Mutant {
     ForgetsFloor,
     /// A leader that has nothing else to write does not write the service time either.
     LeavesTimeUnwritten,
+    /// Whatever is wrong at the end of a log is taken for a torn write, and cut off.
+    CutsDamage,
+    /// The last write of a log is trusted after a restart, and not written again.
+    TrustsLastWrite,
+    /// A node takes what nodes of another format say, and what another format left on its disk.
+    TakesAnyFormat,
+    /// A node that lost its disk asks the others once, and does not look whether they are the same processes a second time.
+    AsksOnce,
+    /// A node that recovers wants whatever its leader has by now.
+    ChasesLeader,
+    /// A planned stop hands the lead to whoever has most, whether it takes part or not.
+    AnyHeir,
+    /// Who was elected last is taken for a leader that serves, however long it has been silent.
+    TrustsElections,
+    /// A page ends by the number of items only.
+    PagesByCount,
+    /// A client is told everything in one message, however long that is.
+    SaysAllAtOnce,
     /// It does not remember which requests it has seen.
     #[cfg(feature = "mutants")]
     ForgetsRequests,
@@ -38,9 +56,42 @@ pub fn choose(mutant: Mutant) {
 
 #[cfg(feature = "mutants")]
 pub(crate) fn is(mutant: Mutant) -> bool {
-    #[cfg(test)]
-    tests::choose_by_environment();
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(choose_by_environment);
     CHOSEN.get() == Some(&mutant)
+}
+
+/// Those that a process can be by its environment.
+#[cfg(feature = "mutants")]
+const ALL: &[Mutant] = &[
+    Mutant::FloorOfMajority,
+    Mutant::TrustsAcknowledgements,
+    Mutant::KeepsClock,
+    Mutant::BatchesByCount,
+    Mutant::ForgetsFloor,
+    Mutant::LeavesTimeUnwritten,
+    Mutant::CutsDamage,
+    Mutant::TrustsLastWrite,
+    Mutant::TakesAnyFormat,
+    Mutant::AsksOnce,
+    Mutant::ChasesLeader,
+    Mutant::AnyHeir,
+    Mutant::TrustsElections,
+    Mutant::PagesByCount,
+    Mutant::SaysAllAtOnce,
+];
+
+/// Names the mutant that a process is, unless it has been chosen.
+#[cfg(feature = "mutants")]
+const NAMED: &str = "CONCLAVE_SERVER_MUTANT";
+
+#[cfg(feature = "mutants")]
+fn choose_by_environment() {
+    let named = std::env::var(NAMED).ok();
+    let mutant = named.and_then(|name| ALL.iter().find(|mutant| format!("{mutant:?}") == name));
+    if let Some(mutant) = mutant {
+        choose(*mutant);
+    }
 }
 
 #[cfg(not(feature = "mutants"))]
@@ -53,36 +104,14 @@ pub(crate) const fn is(_: Mutant) -> bool {
 #[cfg(all(test, feature = "mutants"))]
 pub(crate) mod tests {
     use std::process::Command;
-    use std::sync::Once;
 
-    use super::{Mutant, choose};
-
-    const CHOSEN: &str = "CONCLAVE_UNIT_MUTANT";
-    const ALL: &[Mutant] = &[
-        Mutant::FloorOfMajority,
-        Mutant::TrustsAcknowledgements,
-        Mutant::KeepsClock,
-        Mutant::BatchesByCount,
-        Mutant::ForgetsFloor,
-        Mutant::LeavesTimeUnwritten,
-    ];
-
-    pub(super) fn choose_by_environment() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            let named = std::env::var(CHOSEN).ok();
-            let mutant = named.and_then(|name| ALL.iter().find(|mutant| format!("{mutant:?}") == name));
-            if let Some(mutant) = mutant {
-                choose(*mutant);
-            }
-        });
-    }
+    use super::{ALL, Mutant, NAMED};
 
     /// Makes sure that a test of this binary fails with a mutant, and says this.
     pub(crate) fn assert_caught(test: &str, mutant: Mutant, says: &str) {
         assert!(ALL.contains(&mutant), "{mutant:?} can be chosen");
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture"]).env(CHOSEN, format!("{mutant:?}"));
+        command.args(["--exact", test, "--nocapture"]).env(NAMED, format!("{mutant:?}"));
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("1 passed") || said.contains("1 failed"), "{test} is no test: {said}");

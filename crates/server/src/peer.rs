@@ -17,6 +17,7 @@ use crate::birth::{Gate, Question, past};
 use crate::consensus::presence::Ear;
 use crate::disk::FORMAT;
 use crate::handover::Handover;
+use crate::mutant::{self, Mutant};
 use crate::network::{ADDRESSEE, FORMAT_KEY, SnapshotHead};
 use crate::raft::{Raft, Snapshot, Types, decode_append, put, whole};
 
@@ -80,7 +81,7 @@ impl PeerService {
 /// Entries and snapshots of another format would be misread. The first one did not say so.
 fn has_our_format<T>(request: &Request<T>) -> Result<(), Status> {
     let said = request.metadata().get(FORMAT_KEY).map_or(Some("1"), |said| said.to_str().ok());
-    if said == Some(FORMAT.to_string().as_str()) {
+    if said == Some(FORMAT.to_string().as_str()) || mutant::is(Mutant::TakesAnyFormat) {
         return Ok(());
     }
     let said = said.unwrap_or("unknown");
@@ -194,6 +195,7 @@ async fn state(frames: &mut Streaming<Frame>, head: &SnapshotHead) -> Result<Byt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutant::tests::assert_caught;
 
     fn refusal(format: Option<&str>) -> Option<String> {
         let mut request = Request::new(());
@@ -215,5 +217,17 @@ mod tests {
         let next = (FORMAT + 1).to_string();
         assert_eq!(refusal(Some(&next)), sentence(&next));
         assert_eq!(refusal(Some("")), sentence(""));
+    }
+
+    #[test]
+    fn that_another_format_is_refused_is_tested() {
+        for test in [
+            "peer::tests::nodes_of_another_format_are_refused",
+            "log::tests::damage::another_format_is_not_guessed_at",
+            "identity::tests::another_format_is_not_guessed_at_and_any_changed_byte_is_damage",
+            "snapshots::tests::another_format_is_not_guessed_at",
+        ] {
+            assert_caught(test, Mutant::TakesAnyFormat, "panicked");
+        }
     }
 }

@@ -24,7 +24,6 @@ impl Boot {
     }
 
     /// So much earlier.
-    #[cfg_attr(not(feature = "service"), expect(dead_code, reason = "locks of the laboratory have no lease"))]
     pub fn before(self, lead: Duration) -> Self {
         Self(self.0.saturating_sub(lead))
     }

@@ -30,6 +30,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::boot::Boot;
 use super::frames::{Deadlines, Event, Order, Stop, take_frames};
+use super::mutant::{self, Mutant};
 use super::signals::{Mask, block};
 use super::tree::{self, Reaped};
 use super::{EXECUTABLE, START, reopen};
@@ -37,6 +38,8 @@ use super::{EXECUTABLE, START, reopen};
 /// Between two attempts to kill what is left, at first and at last.
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 const PAUSE_LAST: Duration = Duration::from_millis(50);
+/// How late a mutant is.
+const LATE: Duration = Duration::from_secs(3);
 
 /// What the runner says to the keeper that it starts.
 pub struct Instructions {
@@ -205,7 +208,8 @@ impl Keeper {
                 Reaped::Ended(pid, code) if pid == self.child => {
                     self.has_ended = true;
                     self.report(Event::Ended { code, left: tree::count() });
-                    self.is_done = self.releases_on_exit && !self.is_ending;
+                    let is_released = self.releases_on_exit || mutant::is(Mutant::ForgetsTheRest);
+                    self.is_done = is_released && !self.is_ending;
                 }
                 Reaped::Ended(..) => {}
                 Reaped::Stopped(pid, signal) if pid == self.child || self.has_ended => {
@@ -232,7 +236,7 @@ impl Keeper {
     /// many, and only the newest counts. An end that has begun is not called off: the command was told.
     fn act(&mut self) {
         let Some(deadlines) = self.deadlines else { return };
-        let now = Boot::now();
+        let now = if mutant::is(Mutant::EndsLate) { Boot::now().before(LATE) } else { Boot::now() };
         if !self.is_ending && now >= deadlines.tell_at {
             self.is_ending = true;
             // What has not begun does not begin any more.
@@ -297,7 +301,12 @@ impl Keeper {
         }
         for order in take_frames(&mut self.read).into_iter().filter_map(Order::decode) {
             match order {
-                Order::Deadlines(deadlines) => self.on_deadlines(deadlines),
+                Order::Deadlines(deadlines) => {
+                    self.on_deadlines(deadlines);
+                    if mutant::is(Mutant::ActsOnOldNews) {
+                        self.act();
+                    }
+                }
                 Order::Forward(signal) => self.tell(signal),
                 Order::Resume(stop) => self.on_resume(stop),
                 Order::Begin => self.open_gate(),

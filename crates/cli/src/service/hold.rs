@@ -16,6 +16,7 @@ use super::args::{ElectArgs, HoldArgs, PatienceArgs, RunArgs};
 use super::limits::check_names;
 use super::voice::Voice;
 use super::{client, run_client};
+use crate::child::mutant::{self, Mutant};
 use crate::child::{self, Boot, Deadlines, Event, Group, KeeperDied, Mask, Plan, Signals};
 use crate::failure::{Failure, Verdict};
 use terms::{Terms, chance};
@@ -250,7 +251,7 @@ impl Holding<'_> {
             },
             signal = self.interrupted(signals) => Outcome::Signalled(signal).into(),
         };
-        if attempt.outcome == Outcome::StillRunning {
+        if attempt.outcome == Outcome::StillRunning && !mutant::is(Mutant::ClosesWhatRuns) {
             // The lock must not be given to anybody before its lease is over.
             session.set_renewal(false);
             std::mem::forget(session);
@@ -375,6 +376,7 @@ impl Holding<'_> {
                         left_behind = (left > 0 && !self.args.release_on_exit).then(|| (Instant::now() + LEFT_BEHIND, left));
                     }
                     Ok(Event::Ready) => group.begin(signals),
+                    Ok(Event::Stopped(_)) if mutant::is(Mutant::IgnoresStops) => {}
                     Ok(Event::Stopped(stop)) => {
                         self.say_stopped(session);
                         group.stop_with(stop, signals);

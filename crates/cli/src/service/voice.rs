@@ -3,10 +3,11 @@
 
 use std::cell::RefCell;
 use std::io::IsTerminal as _;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, SyncSender};
 use std::time::Duration;
 
 use super::args::RunArgs;
+use crate::child::mutant::{self, Mutant};
 use crate::failure::Failure;
 use crate::output;
 
@@ -37,7 +38,7 @@ impl Voice {
         let (lines, printed) = mpsc::sync_channel(ROOM);
         std::thread::Builder::new()
             .name("voice".to_owned())
-            .spawn(move || print(&printed))
+            .spawn(move || printed.into_iter().for_each(Line::print))
             .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
         let is_terminal = std::io::stderr().is_terminal();
         let (is_quiet, is_verbose) = (args.quiet, args.verbose);
@@ -45,6 +46,9 @@ impl Voice {
     }
 
     fn say(&self, line: Line) {
+        if mutant::is(Mutant::SpeaksItself) {
+            return line.print();
+        }
         // With no room left, nobody reads it.
         drop(self.lines.try_send(line));
     }
@@ -126,12 +130,12 @@ impl Outage {
     }
 }
 
-fn print(lines: &Receiver<Line>) {
-    for line in lines {
-        match line {
-            Line::Note(text) => output::notice("note", &text),
-            Line::Error(failure) => failure.print(),
-            Line::Printed(done) => drop(done.send(())),
+impl Line {
+    fn print(self) {
+        match self {
+            Self::Note(text) => output::notice("note", &text),
+            Self::Error(failure) => failure.print(),
+            Self::Printed(done) => drop(done.send(())),
         }
     }
 }

@@ -4,8 +4,8 @@
 //! the other commands print, `large` about more than one message can carry, `majority` about what is said where no majority
 //! answers, `logging` about what a node writes of itself. `cluster` kills, stops and restarts nodes while clients write to
 //! a file behind a lock; `partition` pulls a cable, `full_disk` fills a disk, `tokens` takes directories away. `hostile`,
-//! `flood` and `damage` are about those who mean no good, and what must not come of it.
-//! `readme` is what a newcomer types first.
+//! `flood` and `damage` are about those who mean no good, and what must not come of it. `mutants` breaks the runner on
+//! purpose, and `readme` is what a newcomer types first.
 
 mod cluster;
 mod damage;
@@ -16,6 +16,7 @@ mod hostile;
 mod large;
 mod logging;
 mod majority;
+mod mutants;
 mod nodes;
 mod partition;
 mod readme;

@@ -3,8 +3,9 @@
 
 use std::io::BufRead as _;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use conclave_client::v1::command::Act;
@@ -134,8 +135,11 @@ async fn only_what_renewed_a_session_extends_it_and_giving_up_closes_nothing() {
     let client = Client::new([address]).expect("the address is right");
     let (session, guard) = hold(&client, Duration::from_secs(1)).await;
     let safe_until = session.safe_until();
+    // It has heard of the first refusal when it tries again.
+    node.hears(2, |act| matches!(act, Act::Renew(_))).await;
+    assert_eq!(session.safe_until(), safe_until, "a refusal extends nothing");
     timeout(PATIENCE, guard.lost()).await.expect("it runs out");
-    assert!(refused.load(Ordering::SeqCst) > 0, "it tried to renew it");
+    assert!(refused.load(Ordering::SeqCst) > 1, "it tried to renew it");
     assert_eq!(session.safe_until(), safe_until, "a refusal extends nothing");
     is_lost(&guard);
     drop((guard, session));
@@ -150,6 +154,43 @@ async fn only_what_renewed_a_session_extends_it_and_giving_up_closes_nothing() {
     assert_eq!(node.count(|act| matches!(act, Act::Close(_))), 1, "one that is closed on purpose is closed");
 }
 
+/// A clock at each look of which somebody asks for something: whoever looks at it has never nothing to do.
+struct Restless(Mutex<Option<Session>>);
+
+impl Clock for Restless {
+    fn now(&self) -> Moment {
+        // To ask may be to look at the clock.
+        if let Ok(session) = self.0.try_lock()
+            && let Some(session) = &*session
+        {
+            let mut asking = std::pin::pin!(session.acquire(Request::lock("more")));
+            let _ = asking.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        }
+        SystemClock.now()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_are_renewed_however_much_there_is_to_do() {
+    let (node, address) = Fake::start(well).await;
+    let clock = Arc::new(Restless(Mutex::default()));
+    let mut options = Options::new([address]);
+    options.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let client = Client::with(options).expect("the address is right");
+    let (_session, guard) = hold(&client, Duration::from_secs(3)).await;
+    // A session that is closed: the client answers by itself what is asked of it.
+    let busy = client.session(session(Duration::from_secs(60))).await.expect("it opens");
+    busy.clone().close().await.expect("it is there");
+    *clock.0.lock().expect("no panic") = Some(busy);
+    let is_renewal = |act: &Act| matches!(act, Act::Renew(_));
+    let is_renewed = tokio::select! {
+        () = node.hears(node.count(is_renewal) + 1, is_renewal) => true,
+        () = guard.lost() => false,
+    };
+    *clock.0.lock().expect("no panic") = None;
+    assert!(is_renewed, "nobody found the time to renew it");
+}
+
 #[tokio::test]
 async fn a_node_that_does_not_take_a_session_up_again_does_not_end_it() {
     let refusals = AtomicUsize::new(0);
@@ -161,7 +202,7 @@ async fn a_node_that_does_not_take_a_session_up_again_does_not_end_it() {
     })
     .await;
     let client = Client::new([address]).expect("the address is right");
-    let (session, guard) = hold(&client, Duration::from_secs(3)).await;
+    let (session, guard) = hold(&client, Duration::from_secs(6)).await;
     let reopens = |act: &Act| matches!(act, Act::Open(open) if open.reopens);
     node.send_away();
     node.hears(3, reopens).await;

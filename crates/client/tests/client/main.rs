@@ -4,4 +4,5 @@ mod crossing;
 mod fake;
 mod following;
 mod leases;
+mod mutants;
 mod service;

@@ -146,6 +146,12 @@ async fn answers_from_two_lives_do_not_count() {
     settled(&cast, &[4]).await;
 }
 
+#[test]
+fn that_one_round_of_answers_is_not_enough_is_tested() {
+    let test = "birth::tests::answers_from_two_lives_do_not_count";
+    assert_caught(test, Mutant::AsksOnce, "assertion failed: !cast.nodes[&4].status().settled");
+}
+
 /// Under load a leader has always more than anybody has applied. Whoever recovers catches up with what it had at first.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_recovers_keeps_its_first_goal() {
@@ -183,6 +189,12 @@ async fn a_node_that_recovers_keeps_its_first_goal() {
     eventually("the goal", has_it).await;
     assert!(newborn.go_on(&at(last + 3_000), false, &mut kept).await.unwrap(), "it would never arrive");
     assert!(gate.is_open());
+}
+
+#[test]
+fn that_a_goal_is_kept_is_tested() {
+    let test = "birth::tests::a_node_that_recovers_keeps_its_first_goal";
+    assert_caught(test, Mutant::ChasesLeader, "assertion");
 }
 
 fn raft_has(cast: &Cast, node: u64, index: u64) -> bool {

@@ -26,6 +26,7 @@ use tonic::transport::Channel;
 
 use super::{Leader, Timing};
 use crate::birth::Gate;
+use crate::mutant::{self, Mutant};
 use crate::raft::{LeaderId, Raft, Vote};
 
 /// How often a node looks at what it has heard.
@@ -163,6 +164,9 @@ impl Witness {
 
     /// Whether a leader was heard lately: this node by a majority, another one here.
     pub(crate) fn hears(&self, leader: Leader) -> bool {
+        if mutant::is(Mutant::TrustsElections) {
+            return true;
+        }
         if !leader.is_me {
             return self.ear.silence(leader).is_some_and(|silence| silence < self.patience());
         }
@@ -400,6 +404,8 @@ impl fmt::Display for Nodes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutant::tests::assert_caught;
+    use crate::puppet::{Cast, Puppet, eventually};
 
     fn leader(term: u64, id: u64) -> Leader {
         Leader { id, term, is_me: false }
@@ -418,6 +424,39 @@ mod tests {
         ear.heard(&Vote::new_committed(3, 1));
         assert_eq!(ear.silence(leader(3, 1)), None);
         assert_eq!(ear.silence(leader(4, 2)), Some(Duration::ZERO));
+    }
+
+    /// A leader that nobody acknowledges any more says so within two election timeouts, and is one again when they do.
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_without_a_majority_says_so_in_time() {
+        let puppets = [Puppet::new(2), Puppet::new(3)];
+        for puppet in &puppets {
+            puppet.script().follows = true;
+            puppet.script().answers_heartbeats = true;
+            puppet.release(1_000);
+        }
+        let cast = Cast::new(&[1], &[(2, &puppets[0]), (3, &puppets[1])]).await;
+        // The cluster has been formed by then.
+        sleep(Duration::from_millis(200)).await;
+        puppets.iter().for_each(|puppet| puppet.remember(|past| past.settled = true));
+        let is = async |condition| {
+            let came = || (cast.nodes[&1].status().presence.condition == condition).then_some(());
+            eventually(&format!("{condition:?}"), came).await;
+        };
+        is(Condition::Leads).await;
+        let silence = Instant::now();
+        puppets.iter().for_each(|puppet| puppet.script().answers_heartbeats = false);
+        is(Condition::LeadsWithoutMajority).await;
+        let Timing { heartbeat, election_min, election_max } = Timing::default();
+        assert!(silence.elapsed() <= election_min + election_max + heartbeat, "{:?}", silence.elapsed());
+        puppets.iter().for_each(|puppet| puppet.script().answers_heartbeats = true);
+        is(Condition::Leads).await;
+    }
+
+    #[test]
+    fn that_a_silent_majority_is_noticed_is_tested() {
+        let test = "consensus::presence::tests::a_leader_without_a_majority_says_so_in_time";
+        assert_caught(test, Mutant::TrustsElections, "never came: LeadsWithoutMajority");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tonic::Status;
 
 use crate::front::words;
 use crate::machine::Sink;
+use crate::mutant::{self, Mutant};
 
 /// Messages that may wait for a client that does not read. One that is further behind is disconnected: it asks again
 /// for what it missed.
@@ -65,7 +66,7 @@ impl Mailbox {
     /// Puts events in, in as many messages as they need; says whether there was room.
     pub fn post(&self, events: Vec<v1::Event>) -> bool {
         let whole = v1::ToClient { events, welcome: None };
-        if whole.encoded_len() <= MESSAGE_BYTES {
+        if whole.encoded_len() <= MESSAGE_BYTES || mutant::is(Mutant::SaysAllAtOnce) {
             return self.put(whole);
         }
         let parts = parcels(whole.events, MESSAGE_BYTES);
@@ -372,6 +373,7 @@ impl Sink for Hall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutant::tests::assert_caught;
 
     fn lost(token: u64, bytes: usize) -> v1::Event {
         let why = "x".repeat(bytes);
@@ -386,10 +388,17 @@ mod tests {
         assert!(mailbox.post(vec![lost(100, 10)]));
         drop(mailbox);
         let messages: Vec<v1::ToClient> = read.map(|message| message.expect("it is one")).collect().await;
-        assert!(messages.iter().all(|message| message.encoded_len() <= MESSAGE_BYTES));
+        let largest = messages.iter().map(prost::Message::encoded_len).max();
+        assert!(largest.is_some_and(|bytes| bytes <= MESSAGE_BYTES), "a message of {largest:?} bytes");
         assert_eq!(messages.len(), 11, "no more messages than it takes");
         let heard: Vec<v1::Event> = messages.into_iter().flat_map(|message| message.events).collect();
         assert_eq!(heard[..100], told);
+    }
+
+    #[test]
+    fn that_messages_are_split_is_tested() {
+        let test = "front::hall::tests::much_that_is_told_at_once_comes_in_messages_that_a_client_takes";
+        assert_caught(test, Mutant::SaysAllAtOnce, "a message of Some(10");
     }
 
     #[tokio::test]

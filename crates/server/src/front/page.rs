@@ -8,6 +8,8 @@ use conclave_service::{QueuePlace, RequestId, Token};
 use prost::Message;
 use tonic::Status;
 
+use crate::mutant::{self, Mutant};
+
 /// Items in one page, unless fewer are asked for.
 const ITEMS: usize = 1000;
 /// Bytes in one page. The last item may go beyond it; none has more than 64 KiB.
@@ -31,7 +33,7 @@ impl Room {
 
     /// Whether nothing more fits. A new page always has room for one item, so that every page gets on.
     pub fn is_full(&self) -> bool {
-        self.items == 0 || self.bytes == 0
+        self.items == 0 || self.bytes == 0 && !mutant::is(Mutant::PagesByCount)
     }
 
     /// Puts something onto the page.
@@ -122,6 +124,7 @@ impl<A: Mark, B: Mark> Start<A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutant::tests::assert_caught;
 
     type Shown = Start<Token, QueuePlace>;
 
@@ -158,6 +161,12 @@ mod tests {
         while !room.is_full() {
             room.put("x".repeat(60_000), &mut page);
         }
-        assert!((17..=18).contains(&page.len()), "{}", page.len());
+        assert!((17..=18).contains(&page.len()), "{} items of 60 kB", page.len());
+    }
+
+    #[test]
+    fn that_pages_end_by_bytes_is_tested() {
+        let test = "front::page::tests::a_page_ends_by_items_and_by_bytes";
+        assert_caught(test, Mutant::PagesByCount, "1000 items of 60 kB");
     }
 }

@@ -3,6 +3,8 @@
 use tokio::time::Instant;
 
 use crate::consensus::Kept;
+use crate::mutant::Mutant;
+use crate::mutant::tests::assert_caught;
 use crate::puppet::{Cast, Puppet, eventually};
 
 /// A node that follows, has everything, and does not take part yet.
@@ -38,9 +40,15 @@ async fn a_planned_stop_gives_the_lead_to_a_node_that_takes_part() {
             assert_eq!(heir, Ok(other), "node {id} cannot be elected");
             // It would be the other one in the end, too, but only after an election.
             let election = cast.nodes[&leader].handover().timing.election_min;
-            assert!(began.elapsed() < election, "{:?}", began.elapsed());
+            assert!(began.elapsed() < election, "handed over after {:?}", began.elapsed());
         }
     }
+}
+
+#[test]
+fn that_an_heir_must_take_part_is_tested() {
+    let test = "handover::tests::a_planned_stop_gives_the_lead_to_a_node_that_takes_part";
+    assert_caught(test, Mutant::AnyHeir, "handed over after ");
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,6 +68,7 @@ use bytes::{Buf, Bytes};
 use openraft::entry::RaftEntry;
 
 use crate::disk::{FORMAT, SECTOR};
+use crate::mutant::{self, Mutant};
 use crate::raft::{Entry, LogId, Vote, put, put_entry, put_measured, take_measured, whole, whole_entry};
 
 const MAGIC: &[u8; 8] = b"conclave";
@@ -136,6 +137,7 @@ impl SegmentHead {
         }
         match u32_at(said, 8) {
             FORMAT => {}
+            _ if mutant::is(Mutant::TakesAnyFormat) => {}
             other => return Err(BadHead::Version(other)),
         }
         match segment.get(SAID..SEGMENT_HEAD) {

@@ -10,6 +10,7 @@ use super::format::{
     BadHead, Found, Record, SEGMENT_HEAD, SegmentHead, frame_at, segment_name, segment_number,
 };
 use crate::disk::{Disk, FORMAT, StorageError};
+use crate::mutant::{self, Mutant};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -111,6 +112,10 @@ impl Recovered {
         let mut last = segment.end;
         loop {
             let found = frame_at(bytes, segment.end, head.salt);
+            if found.is_err() && mutant::is(Mutant::CutsDamage) {
+                segment.torn = Some(bytes.len());
+                break;
+            }
             let frame = match found.map_err(|bad| damaged(bad.at, bad.why))? {
                 Found::Frame(frame) => frame,
                 Found::Nothing => break,

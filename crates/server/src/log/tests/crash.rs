@@ -5,6 +5,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::*;
+use crate::mutant::Mutant;
+use crate::mutant::tests::assert_caught;
 
 /// What a log had acknowledged when the power went, and what it had been given.
 #[derive(Default)]
@@ -178,6 +180,12 @@ async fn what_was_read_after_a_failed_sync_is_safe() {
             assert!(outlives_a_failed_sync(seed, is_vote).await, "seed {seed}, vote: {is_vote}");
         }
     }
+}
+
+#[test]
+fn that_the_last_write_is_written_again_is_tested() {
+    let test = "log::tests::crash::what_was_read_after_a_failed_sync_is_safe";
+    assert_caught(test, Mutant::TrustsLastWrite, "seed");
 }
 
 #[tokio::test]

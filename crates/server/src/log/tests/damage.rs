@@ -3,6 +3,8 @@
 use super::*;
 use crate::disk::FORMAT;
 use crate::log::recover::recover;
+use crate::mutant::Mutant;
+use crate::mutant::tests::assert_caught;
 
 async fn contents(disk: &MemoryDisk) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
@@ -102,6 +104,12 @@ async fn a_node_with_a_damaged_end_does_not_start() {
         let at = (frame.end - SECTOR) as u64;
         assert!(matches!(error, StorageError::Damaged { at: found, .. } if found == at), "{error}");
     }
+}
+
+#[test]
+fn that_damage_is_told_from_torn_writes_is_tested() {
+    let test = "log::tests::damage::a_node_with_a_damaged_end_does_not_start";
+    assert_caught(test, Mutant::CutsDamage, "damage must be noticed");
 }
 
 #[tokio::test]

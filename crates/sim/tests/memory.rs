@@ -6,7 +6,7 @@ mod common;
 use std::alloc::System;
 
 use common::{plan, run_well, setup};
-use conclave_algorithms::mutex::Load;
+use conclave_algorithms::mutex::{self, Load};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -15,19 +15,8 @@ static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// One test, so that no other thread allocates meanwhile.
 #[test]
 fn nothing_is_allocated_per_message() {
-    for algorithm in [
-        "ricart-agrawala",
-        "central",
-        "lamport",
-        "maekawa",
-        "majority",
-        "carvalho-roucairol",
-        "ricart-agrawala-token",
-        "suzuki-kasami",
-        "token-ring",
-        "raymond",
-        "singhal",
-    ] {
+    for about in mutex::all() {
+        let algorithm = about.name;
         let measured = |entries| {
             let mut plan = plan(10, Load::Saturated, 1);
             plan.entries = entries;

@@ -1,13 +1,13 @@
 //! Messages per entry are exactly what the literature says, under random delays.
 
-use crate::common::{LOADS, VARIANTS, plan, run_well, setup};
+use crate::common::{LOADS, plan, run_well, setup, variants};
 use conclave_algorithms::mutex::Load;
 
 /// n in 1..=16, three loads, 20 seeds each: every variant keeps its formula, which is exact wherever the
 /// literature is.
 #[test]
 fn formulas_hold_for_all_sizes_and_loads() {
-    for (algorithm, settings) in VARIANTS {
+    for (algorithm, settings) in variants() {
         for n in 1..=16 {
             let setup = setup(algorithm, n, settings);
             for load in LOADS {

@@ -1,6 +1,6 @@
 //! What goes wrong in a run goes wrong as it was said, and the report is honest about what came of it.
 
-use crate::common::{LOADS, VARIANTS, plan, run, run_well, setup};
+use crate::common::{LOADS, plan, run, run_well, setup, variants};
 use conclave_algorithms::mutex::Load;
 use conclave_sim::faults::Faults;
 use conclave_sim::{Outcome, Plan, play, simulate_setup};
@@ -20,7 +20,7 @@ fn with(faults: Faults, load: Load, n: u32, seed: u64) -> Plan {
 /// Pauses and cuts that hold messages back are only delays: every algorithm gets over them.
 #[test]
 fn pauses_and_held_messages_are_only_delays() {
-    for (algorithm, settings) in VARIANTS {
+    for (algorithm, settings) in variants() {
         for seed in 1..=40 {
             let faults = Faults {
                 pauses: vec!["2@5..60".parse().unwrap(), "1@30..90".parse().unwrap()],
@@ -37,7 +37,7 @@ fn pauses_and_held_messages_are_only_delays() {
 /// report says so.
 #[test]
 fn loss_costs_progress_and_only_lamport_its_safety() {
-    for (algorithm, settings) in VARIANTS {
+    for (algorithm, settings) in variants() {
         let (mut stuck, mut unsafe_runs) = (0, 0);
         for seed in 1..=200 {
             let faults = Faults { loss: "0.05".parse().unwrap(), ..Faults::default() };
@@ -301,7 +301,7 @@ fn who_has_not_crashed_when_it_would_restart_goes_on() {
 #[test]
 fn crashes_inside_steps_replay_to_themselves() {
     let mut inside = 0;
-    for (algorithm, settings) in VARIANTS {
+    for (algorithm, settings) in variants() {
         for (seed, crash) in
             (1..=12).zip(["3@0..40:inside", "2@20..70:inside", "1@10:after=1"].into_iter().cycle())
         {

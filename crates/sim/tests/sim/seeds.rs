@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{LOADS, VARIANTS, plan, run_well, setup};
+use crate::common::{LOADS, plan, run_well, setup, variants};
 use conclave_algorithms::mutex;
 use conclave_sim::span::Span;
 
@@ -60,7 +60,7 @@ fn a_thousand_seeds_break_no_promise() {
 /// The other variants, and several locks at once.
 #[test]
 fn variants_and_named_locks_break_no_promise() {
-    for (algorithm, settings) in VARIANTS {
+    for (algorithm, settings) in variants() {
         for n in [2, 3, 5, 8] {
             let setup = setup(algorithm, n, settings);
             for seed in 1..=100 {

@@ -116,6 +116,18 @@ fn where_everyone_asks_forever_there_are_finitely_many_states() {
 }
 
 #[test]
+fn every_algorithm_for_locks_is_counted_here() {
+    for about in mutex::all() {
+        let case = case(about.name, &[], 2);
+        let is_finite = FINITE.iter().any(|(counted, _)| counted.name == about.name);
+        let is_infinite =
+            INFINITE.iter().any(|infinite| infinite.name == about.name && infinite.given.is_empty());
+        let found = (!is_finite && !is_infinite).then(|| case.visit(Count(case, Limits::FAR)));
+        assert!(found.is_none(), "{} is in neither table; two of it have {found:?} states", about.name);
+    }
+}
+
+#[test]
 fn not_everything_is_finite() {
     let limits = Limits { states: 4_000, ..Limits::FAR };
     for case in INFINITE {

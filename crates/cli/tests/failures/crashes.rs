@@ -145,7 +145,8 @@ macro_rules! algorithms {
         fn every_algorithm_for_mutual_exclusion_is_put_to_the_test() {
             let is_mutex = |about: &&&About| about.family == mutex::FAMILY;
             let all: Vec<&str> = registry::all().iter().filter(is_mutex).map(|about| about.name).collect();
-            assert_eq!(all, [$($name),+]);
+            let tried = [$($name),+];
+            assert_eq!(all, tried, "each needs a line in `algorithms!` of this file, in the order of the registry");
         }
     };
 }

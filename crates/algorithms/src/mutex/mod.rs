@@ -34,6 +34,7 @@ mod lamport;
 mod ledger;
 mod lives;
 mod locks;
+mod lodha_kshemkalyani;
 mod maekawa;
 mod majority;
 mod meter;
@@ -66,6 +67,7 @@ pub use family::{FAMILY, Locking, Of, prepared};
 pub use lamport::Lamport;
 pub use ledger::{Ledger, Scope};
 pub use locks::Locks;
+pub use lodha_kshemkalyani::LodhaKshemkalyani;
 pub use maekawa::Maekawa;
 pub use majority::Majority;
 pub use meter::{LockMeter, LockReport, OutageReport};
@@ -418,6 +420,7 @@ crate::registry::family! {
         Lamport,
         RicartAgrawala,
         CarvalhoRoucairol,
+        LodhaKshemkalyani,
         Maekawa,
         Majority,
         RicartAgrawalaToken,

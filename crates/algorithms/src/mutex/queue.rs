@@ -33,6 +33,17 @@ impl RequestQueue {
         self.stamps.retain(|stamp| stamp.process != process);
     }
 
+    /// Takes out this request and all before it.
+    pub fn remove_until(&mut self, last: Stamp) {
+        let count = self.stamps.partition_point(|stamp| *stamp <= last);
+        self.stamps.drain(..count);
+    }
+
+    /// Takes out all.
+    pub fn clear(&mut self) {
+        self.stamps.clear();
+    }
+
     /// The smallest.
     pub fn first(&self) -> Option<Stamp> {
         self.stamps.first().copied()

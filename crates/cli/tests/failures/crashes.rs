@@ -156,6 +156,7 @@ algorithms! {
     lamport_goes_on: "lamport", some(Inside);
     ricart_agrawala_goes_on: "ricart-agrawala", Victim::ALL;
     carvalho_roucairol_goes_on: "carvalho-roucairol", some(Leader);
+    lodha_kshemkalyani_goes_on: "lodha-kshemkalyani", some(Waiting);
     maekawa_goes_on: "maekawa", Victim::ALL;
     majority_goes_on: "majority", some(Waiting);
     ricart_agrawala_token_goes_on: "ricart-agrawala-token", some(Inside);

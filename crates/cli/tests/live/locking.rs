@@ -137,6 +137,7 @@ algorithms! {
     locking_lamport "lamport"
     locking_ricart_agrawala "ricart-agrawala"
     locking_carvalho_roucairol "carvalho-roucairol"
+    locking_lodha_kshemkalyani "lodha-kshemkalyani"
     locking_maekawa "maekawa"
     locking_majority "majority"
     locking_ricart_agrawala_token "ricart-agrawala-token"

@@ -139,6 +139,7 @@ fn delays_are_those_of_the_literature() {
         ("central", 2.0, 1.6..=2.0),
         ("lamport", 2.0, 1.0..=1.0),
         ("ricart-agrawala", 2.0, 1.0..=1.0),
+        ("lodha-kshemkalyani", 2.0, 1.0..=1.0),
         ("maekawa", 2.0, 1.0..=2.0),
         ("majority", 2.0, 1.0..=2.0),
         ("ricart-agrawala-token", 2.0, 1.0..=1.0),

@@ -36,6 +36,7 @@ fn a_thousand_seeds_break_no_promise() {
         ("ricart-agrawala", "ME5-FCFS"),
         ("carvalho-roucairol", "ME5-FCFS"),
         ("carvalho-roucairol", "ME5-TS"),
+        ("lodha-kshemkalyani", "ME5-FCFS"),
         ("maekawa", "ME5-FCFS"),
         ("maekawa", "ME5-TS"),
         ("maekawa", "ME5-HB"),

@@ -18,6 +18,7 @@ pages![
     "central",
     "chang-roberts",
     "lamport",
+    "lodha-kshemkalyani",
     "maekawa",
     "majority",
     "raymond",

@@ -363,6 +363,10 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
                     host.queue.put_back(due);
                     return Rest::OutOfPatience;
                 }
+                // Who waits for others that never come back has timers without end, but nothing is left to be done.
+                if host.workload.is_done() && host.planned == 0 {
+                    return Rest::Done;
+                }
                 // Time in which nobody wanted anything, or in which faults are still to come, does not count against
                 // the processes.
                 host.last_progress = due.time();

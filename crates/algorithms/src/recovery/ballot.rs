@@ -74,6 +74,11 @@ impl<V> Proposal<V> {
         self.accepted_by.insert(by);
         is_majority(&self.accepted_by, acceptors)
     }
+
+    /// Who of these acceptors has not accepted.
+    pub fn missing(&self, acceptors: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+        acceptors.difference(&self.accepted_by).copied().collect()
+    }
 }
 
 /// Whether more than half of `all` are among `some`.

@@ -14,7 +14,7 @@
 use alloc::collections::BTreeSet;
 use core::time::Duration;
 
-use conclave_core::{After, Effects, NodeId};
+use conclave_core::{After, Effects, NodeId, Reading};
 
 use super::ballot::is_majority;
 use super::{Assembly, Consent, Msg, Timer};
@@ -30,6 +30,10 @@ pub(super) struct Lease {
     confirmed_by: BTreeSet<NodeId>,
     /// Whether the renewal before the last was confirmed.
     confirmed: bool,
+    /// What our clock showed when it was asked for.
+    asked: Reading,
+    /// What it shows when the lease is over that was confirmed last; before the first, when nothing may be confirmed any more.
+    until: Reading,
 }
 
 impl Lease {
@@ -70,13 +74,26 @@ impl<A: Mutex> Assembly<A> {
         self.lease.number = self.lease.number.saturating_add(1);
         self.lease.confirmed_by = BTreeSet::from([self.id]);
         self.lease.confirmed = false;
+        self.lease.asked = out.now();
         let (epoch, number) = (self.epoch, self.lease.number);
         out.send_all(self.group.others(self.id), &Msg::Renew { epoch, number });
         out.arm(Timer::Renew, After::exactly(self.lease_time() / RENEWALS));
         // Until we are inside, no earlier renewal has a lease to keep.
         if self.lease.granted.is_some() {
+            self.lease.until = self.lease.asked.after(self.lease_time());
             out.arm(Timer::Lease, After::exactly(self.lease_time()));
         }
+    }
+
+    /// A process that stood still finds out by its clock, before it does anything else, that its lease is over: what came in
+    /// the meantime may be handled before the timer that says so. Where clocks stand still, the timer has to do.
+    pub(super) fn maybe_overdue(&mut self, out: &mut impl Effects<Self>) {
+        if self.config.consent == Consent::Living || !self.is_leased() || out.now() < self.lease.until {
+            return;
+        }
+        // Nothing that was asked for in that lease can be confirmed any more; the next renewal begins another.
+        self.lease.number = self.lease.number.saturating_add(1);
+        self.on_lease_over(out);
     }
 
     pub(super) fn on_renewed(
@@ -98,6 +115,7 @@ impl<A: Mutex> Assembly<A> {
             return;
         }
         self.lease.confirmed = true;
+        self.lease.until = self.lease.asked.after(self.lease_time());
         if let (Some(fence), Standing::Waiting { .. }) = (self.lease.granted.take(), self.standing) {
             self.enter(fence, out);
         }
@@ -109,7 +127,7 @@ impl<A: Mutex> Assembly<A> {
             return;
         }
         if self.lease.confirmed {
-            out.arm(Timer::Lease, After::exactly(self.lease_time() - self.lease_time() / RENEWALS));
+            out.arm(Timer::Lease, After::exactly(self.rest_of_lease(out.now())));
         }
         // While a roll is called nobody confirms anything, we included.
         if self.is_active() {
@@ -119,6 +137,13 @@ impl<A: Mutex> Assembly<A> {
             self.lease.confirmed = false;
             out.arm(Timer::Renew, After::exactly(self.lease_time() / RENEWALS));
         }
+    }
+
+    /// What is left of the lease when the timer for its renewal expires. The timer may be handled late, which a clock shows.
+    fn rest_of_lease(&self, now: Reading) -> Duration {
+        let planned = self.lease_time() - self.lease_time() / RENEWALS;
+        let left = u64::try_from(self.lease.until.since(now)).unwrap_or(0);
+        planned.min(Duration::from_nanos(left))
     }
 
     pub(super) fn on_lease_over(&mut self, out: &mut impl Effects<Self>) {

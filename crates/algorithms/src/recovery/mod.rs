@@ -83,6 +83,9 @@ pub struct Assembly<A: Mutex> {
     known: BTreeSet<NodeId>,
     /// Who has left it for good.
     left: BTreeSet<NodeId>,
+    /// Who may have a part in our epoch or a later one, as far as we know: the roll of ours, and all for whom a roll was
+    /// called that we have answered since.
+    called: BTreeSet<NodeId>,
     /// Our part in it; nothing unless we are a member.
     part: Option<A>,
     /// Nobody has been elected yet, and nothing can be done before.
@@ -105,6 +108,8 @@ pub struct Assembly<A: Mutex> {
     convener: Option<NodeId>,
     /// Who is suspected, and in which life.
     down: BTreeMap<NodeId, Incarnation>,
+    /// In which life everyone is, as far as we know.
+    lives: Lives,
     /// Members of this epoch whose life has ended since it began.
     ended: BTreeSet<NodeId>,
     /// Who wants to be in the next roll.
@@ -129,6 +134,9 @@ struct Early<M> {
     from: NodeId,
     message: M,
 }
+
+/// In which life processes are, where it is not their first.
+type Lives = BTreeMap<NodeId, Incarnation>;
 
 /// More messages than this do not wait for their epoch.
 const MOST_EARLY: usize = 4096;
@@ -219,8 +227,10 @@ pub enum AssemblyMessage<M> {
     Gather {
         /// The number of this gathering.
         ballot: Epoch,
-        /// Which of my lives this is.
-        life: Incarnation,
+        /// Who shall be in the roll.
+        called: BTreeSet<NodeId>,
+        /// In which life everyone is, as far as I know.
+        lives: Lives,
     },
     /// This is how I stand.
     Report {
@@ -339,6 +349,14 @@ pub struct Report {
     pub group: Vec<NodeId>,
     /// Who has left the group.
     pub left: BTreeSet<NodeId>,
+    /// Whether it has been a member of the group ever since it was let in: it has not crashed and was not left out.
+    pub member: bool,
+    /// The latest gathering that it had answered before this one.
+    pub promised: Epoch,
+    /// Who may have a part in its epoch or a later one, as far as it knew before this gathering.
+    pub called: BTreeSet<NodeId>,
+    /// In which life everyone is, as far as it knows; it knows of itself.
+    pub lives: BTreeMap<NodeId, Incarnation>,
     /// The roll that it has accepted, but not seen installed.
     pub accepted: Option<(Epoch, Roll)>,
 }
@@ -470,6 +488,7 @@ pub struct AssemblyDurable {
     group: Vec<NodeId>,
     known: BTreeSet<NodeId>,
     left: BTreeSet<NodeId>,
+    called: BTreeSet<NodeId>,
 }
 
 impl<A: Mutex> Protocol for Assembly<A> {
@@ -488,6 +507,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
             group: members.iter().collect(),
             known: BTreeSet::new(),
             left: BTreeSet::new(),
+            called: members.iter().collect(),
         });
         let group = if is_listed(&saved.group) { Members::listed(saved.group) } else { members.clone() };
         // Who comes back has forgotten what it was in the middle of, and who is new has yet to be let in.
@@ -507,6 +527,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
             convener: None,
             known: members.iter().chain(group.iter()).chain(saved.known).chain([id]).collect(),
             left: saved.left,
+            called: saved.called,
             group,
             epoch: saved.epoch,
             part,
@@ -518,6 +539,7 @@ impl<A: Mutex> Protocol for Assembly<A> {
             clock: LamportClock::default(),
             standing: Standing::Idle,
             down: BTreeMap::new(),
+            lives: Lives::from_iter((life > Incarnation::FIRST).then_some((id, life))),
             ended: BTreeSet::new(),
             newcomers: BTreeSet::new(),
             leavers: BTreeSet::new(),
@@ -531,6 +553,10 @@ impl<A: Mutex> Protocol for Assembly<A> {
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
         let out = &mut erased(out);
+        // What the application asks for was asked before it could hear that its lease is over.
+        if !matches!(input, Input::Request(Asked::App(_))) {
+            self.maybe_overdue(out);
+        }
         match input {
             Input::Start if self.part.is_some() => self.play(Input::Start, out),
             Input::Start if self.unled || self.awaits_poll() => {}
@@ -551,11 +577,14 @@ impl<A: Mutex> Protocol for Assembly<A> {
             // A failure detector that speaks of ourselves is wrong.
             Input::PeerDown { peer, .. } | Input::PeerUp { peer, .. } if peer == self.id => {}
             Input::PeerDown { peer, life } => self.on_peer_down(peer, life, out),
-            Input::PeerUp { peer, .. } => {
+            Input::PeerUp { peer, life } => {
+                self.meet(peer, life);
                 self.down.remove(&peer);
                 if self.config.poll.is_none() {
                     self.newcomers.insert(peer);
                     self.set_right(peer, Epoch::FIRST, out);
+                }
+                if self.config.poll.is_none() || self.is_alone() {
                     self.maybe_gather(out);
                 }
             }
@@ -672,9 +701,9 @@ impl<A: Mutex> Assembly<A> {
             Msg::Accept { roll, .. } | Msg::Install { roll, .. } if !roll.is_sound() => {
                 out.reject(from, "a roll names each member once, and at most one of them inside");
             }
-            Msg::Gather { ballot, life } => {
-                self.meet(from, life);
-                self.on_gather(from, ballot, out);
+            Msg::Gather { ballot, called, lives } => {
+                self.learn(&lives);
+                self.on_gather(from, ballot, called, out);
             }
             Msg::Report { ballot, report } => self.on_report(from, ballot, report, out),
             Msg::Outranked { ballot, promised } => self.on_outranked(ballot, promised, out),
@@ -802,7 +831,7 @@ impl<A: Mutex> Assembly<A> {
         self.part = Some(part);
         self.hear(events, out);
         if let Some(peer) = suspected {
-            self.on_peer_down(peer, Incarnation::FIRST, out);
+            self.on_peer_down(peer, self.life_of(peer), out);
         }
     }
 

@@ -11,7 +11,7 @@
 
 use alloc::collections::BTreeSet;
 
-use conclave_core::{After, Effects, Incarnation, NodeId};
+use conclave_core::{After, Effects, NodeId};
 
 use super::{Assembly, Found, Monitor, Msg, Mutation, Timer};
 use crate::mutex::{Epoch, Mutex, Standing};
@@ -109,7 +109,7 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn on_probe_timeout(&mut self, out: &mut impl Effects<Self>) {
         let Some(probe) = &mut self.probe else { return };
         for silent in core::mem::take(&mut probe.missing) {
-            self.give_up(silent, Incarnation::FIRST);
+            self.give_up(silent, self.life_of(silent));
         }
         self.maybe_proven(out);
     }

@@ -33,6 +33,8 @@ pub(super) struct Round {
 enum Stage {
     /// Not enough have answered.
     Gathering,
+    /// All who are there have answered, but they may all have missed that others went on: more have to come back.
+    Alone,
     /// Enough have, but somebody who is left out may have a lease.
     Quarantine,
     /// The roll is put to the vote.
@@ -65,6 +67,40 @@ impl Round {
         let latest = self.reports.values().max_by_key(|report| report.epoch);
         latest.map_or_else(Default::default, |report| (report.epoch, report.group.iter().copied().collect()))
     }
+
+    /// Whether somebody in the last roll will not be in the next and may have a lease, whether it has answered or not. If a
+    /// member of both says that it is inside, nobody else of the last roll is.
+    fn may_leave_out_a_holder(&self) -> bool {
+        let (epoch, base) = self.base();
+        let is_inside = |member: &NodeId| {
+            let report = self.reports.get(member).filter(|report| report.epoch == epoch);
+            report.is_some_and(|report| matches!(report.standing, Standing::Inside { .. }))
+        };
+        base.iter().any(|member| !self.members.contains(member)) && !self.members.iter().any(is_inside)
+    }
+
+    /// Whether one of those who have answered must have heard of the last roll.
+    ///
+    /// A member that has not been away has: as long as it lives, no roll is made without its answer. If all have been away,
+    /// others may have gone on alone. Nobody can have done so without one of those who were called with the latest of us: if
+    /// they are all here, and nobody else was called that any of them knows of, there was no later roll.
+    fn is_grounded(&self, left: &BTreeSet<NodeId>) -> bool {
+        let latest = self.base().0;
+        let is_here = |peer: &NodeId| self.reports.contains_key(peer) || left.contains(peer);
+        // What an older answer tells of rolls before the latest is no news.
+        let is_news = |report: &&Report| report.epoch == latest || report.promised > latest;
+        self.reports.values().any(|report| report.member)
+            || self.reports.values().filter(is_news).all(|report| report.called.iter().all(is_here))
+    }
+
+    /// Who has not answered what this stage asks: the call itself, or the roll.
+    fn owing(&self, asked: BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+        match &self.stage {
+            Stage::Gathering => asked.into_iter().filter(|peer| !self.reports.contains_key(peer)).collect(),
+            Stage::Alone | Stage::Quarantine => BTreeSet::new(),
+            Stage::Proposing(proposal) => proposal.missing(&self.base().1),
+        }
+    }
 }
 
 /// Whether and when a roll is called.
@@ -73,11 +109,31 @@ impl<A: Mutex> Assembly<A> {
         Msg::CheckIn { life: self.life }
     }
 
-    /// A process that speaks to us in a later life than the one that has ended is alive.
+    /// A process that speaks to us, or of which others know, in a later life than the one that has ended is alive.
     pub(super) fn meet(&mut self, peer: NodeId, life: Incarnation) {
+        if peer != self.id && life > self.life_of(peer) {
+            self.lives.insert(peer, life);
+            if self.group.contains(peer) {
+                self.ended.insert(peer);
+            }
+        }
         if self.down.get(&peer).is_some_and(|ended| *ended < life) {
             self.down.remove(&peer);
         }
+    }
+
+    /// The latest life of a process that we have heard of.
+    pub(super) fn life_of(&self, peer: NodeId) -> Incarnation {
+        self.lives.get(&peer).copied().unwrap_or(Incarnation::FIRST)
+    }
+
+    /// Takes note of the lives of which somebody else knows; says whether any of them is news.
+    pub(super) fn learn(&mut self, lives: &BTreeMap<NodeId, Incarnation>) -> bool {
+        let news = lives.iter().any(|(peer, life)| *peer != self.id && *life > self.life_of(*peer));
+        for (peer, life) in lives {
+            self.meet(*peer, *life);
+        }
+        news
     }
 
     /// Asks to be let in: whoever keeps the roll, if that is known, else everyone.
@@ -152,11 +208,22 @@ impl<A: Mutex> Assembly<A> {
         }
         // Who calls the roll itself waits for the others, not for a leader.
         if self.round.is_some() {
-            return self.arm_check_in(out);
+            return self.maybe_call_again(out);
         }
         self.newcomers.insert(self.id);
         self.check_in(out);
         self.maybe_gather(out);
+    }
+
+    /// Our call, or the roll that we put to the vote, was sent to a life that has ended since: its next life knows of neither.
+    fn maybe_call_again(&mut self, out: &mut impl Effects<Self>) {
+        let asked = self.asked();
+        let owing = self.round.as_ref().map(|round| round.owing(asked)).unwrap_or_default();
+        if self.leads() && owing.iter().any(|peer| !self.down.contains_key(peer)) {
+            self.gather_again(out);
+        } else {
+            self.arm_check_in(out);
+        }
     }
 
     pub(super) fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
@@ -250,11 +317,15 @@ impl<A: Mutex> Assembly<A> {
 
     /// Takes a process for dead.
     pub(super) fn give_up(&mut self, peer: NodeId, life: Incarnation) {
-        self.down.insert(peer, life);
-        self.newcomers.remove(&peer);
         if self.group.contains(peer) {
             self.ended.insert(peer);
         }
+        // The end of a life is no news of the next one.
+        if life < self.life_of(peer) {
+            return;
+        }
+        self.down.insert(peer, life);
+        self.newcomers.remove(&peer);
         // If it comes back, the next life was not asked: it is taken in by the next roll.
         if let Some(round) = &mut self.round {
             round.reports.remove(&peer);
@@ -264,10 +335,28 @@ impl<A: Mutex> Assembly<A> {
 
     pub(super) fn maybe_gather(&mut self, out: &mut impl Effects<Self>) {
         let left = self.part.is_none() && self.leavers.contains(&self.id);
-        let may = self.leads() && self.round.is_none() && !self.awaits_election;
+        let waits = self.is_alone() && self.has_more_to_ask();
+        let may = self.leads() && (self.round.is_none() || waits) && !self.awaits_election;
         if may && !left && self.has_reason() {
-            self.gather(out);
+            self.gather_again(out);
         }
+    }
+
+    /// Calls the roll once more, with a later number.
+    fn gather_again(&mut self, out: &mut impl Effects<Self>) {
+        self.abandon(out);
+        self.gather(out);
+    }
+
+    /// Whether we have called a roll and wait for more to come back.
+    pub(super) fn is_alone(&self) -> bool {
+        self.round.as_ref().is_some_and(|round| round.stage == Stage::Alone)
+    }
+
+    /// Whether somebody is there whom we have not called.
+    fn has_more_to_ask(&self) -> bool {
+        let is_new = |peer: &NodeId| self.round.as_ref().is_some_and(|round| !round.members.contains(peer));
+        self.next_members().iter().any(is_new)
     }
 
     /// Whether the roll is no longer that of those who are there.
@@ -301,20 +390,24 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn gather(&mut self, out: &mut impl Effects<Self>) {
         let heard = self.heard().max(self.acceptor.promised);
         let ballot = heard.next(self.id);
+        let report = self.report();
         if !self.acceptor.promise(ballot) {
             return;
         }
         self.end_probe(out);
         self.gathered_by = Some(self.id);
-        self.save(out);
         let members = self.next_members();
-        let reports = BTreeMap::from([(self.id, self.report())]);
+        let called: BTreeSet<_> = members.iter().copied().collect();
+        self.called.extend(&called);
+        self.save(out);
+        let reports = BTreeMap::from([(self.id, report)]);
         self.round = Some(Round { ballot, members, reports, stage: Stage::Gathering });
         if matches!(self.config.mutation, Some(Mutation::RegenerateUnasked | Mutation::SingleProbe)) {
             return self.install_unasked(ballot, out);
         }
         let asked = self.asked();
-        out.send_all(asked.iter().copied(), &Msg::Gather { ballot, life: self.life });
+        let (called, lives) = (called, self.lives.clone());
+        out.send_all(asked.iter().copied(), &Msg::Gather { ballot, called, lives });
         if self.config.silence_is_death && !asked.is_empty() {
             out.arm(Timer::Gather, After::exactly(self.timing.answer_timeout()));
         }
@@ -342,6 +435,10 @@ impl<A: Mutex> Assembly<A> {
             heard: self.heard(),
             group: self.group.iter().collect(),
             left: self.left.clone(),
+            member: self.part.is_some() || self.unled,
+            promised: self.acceptor.promised,
+            called: self.called.clone(),
+            lives: self.lives.clone(),
             accepted: self.acceptor.accepted.clone(),
         }
     }
@@ -350,15 +447,23 @@ impl<A: Mutex> Assembly<A> {
         self.part.as_ref().map_or(Epoch::FIRST, A::epoch_seen).max(self.epoch)
     }
 
-    pub(super) fn on_gather(&mut self, from: NodeId, ballot: Epoch, out: &mut impl Effects<Self>) {
+    pub(super) fn on_gather(
+        &mut self,
+        from: NodeId,
+        ballot: Epoch,
+        called: BTreeSet<NodeId>,
+        out: &mut impl Effects<Self>,
+    ) {
+        let report = self.report();
         if !self.acceptor.promise(ballot) {
             return out.send(from, Msg::Outranked { ballot, promised: self.acceptor.promised });
         }
         self.abandon(out);
         self.end_probe(out);
         self.gathered_by = Some(from);
+        self.called.extend(called);
         self.save(out);
-        out.send(from, Msg::Report { ballot, report: self.report() });
+        out.send(from, Msg::Report { ballot, report });
         self.arm_check_in(out);
     }
 
@@ -404,18 +509,13 @@ impl<A: Mutex> Assembly<A> {
         // It may know of members of whom we do not, and of some who are none any more.
         self.left.extend(report.left.iter().copied());
         round.members.retain(|member| !self.left.contains(member));
-        let mut strangers = Vec::new();
-        for member in report.group.clone() {
-            if self.stays(member) && self.known.insert(member) {
-                strangers.push(member);
-            }
+        self.known.extend(report.group.iter().chain(&report.called).filter(|peer| !self.left.contains(peer)));
+        // Everyone who answers is to know in which lives the others were called.
+        if self.learn(&report.lives) {
+            return self.gather_again(out);
         }
         let Some(round) = &mut self.round else { return };
-        for member in &strangers {
-            add_member(&mut round.members, *member);
-        }
         round.reports.insert(from, report);
-        out.send_all(strangers, &Msg::Gather { ballot, life: self.life });
         self.maybe_finish(out);
     }
 
@@ -424,7 +524,7 @@ impl<A: Mutex> Assembly<A> {
         let silent: Vec<_> =
             self.asked().into_iter().filter(|member| !round.reports.contains_key(member)).collect();
         for member in silent {
-            self.give_up(member, Incarnation::FIRST);
+            self.give_up(member, self.life_of(member));
         }
         self.maybe_finish(out);
     }
@@ -436,17 +536,24 @@ impl<A: Mutex> Assembly<A> {
         if !round.members.iter().filter(|member| !self.down.contains_key(member)).all(answered) {
             return;
         }
-        let (_, base) = round.base();
         if self.config.consent == Consent::Majority {
+            let (_, base) = round.base();
             let promised = round.reports.keys().copied().collect();
             if !is_majority(&promised, &base) {
                 return;
             }
         }
+        if self.config.consent == Consent::Living {
+            // They may have a part already in a roll that has not reached us.
+            if self.has_more_to_ask() {
+                return self.gather_again(out);
+            }
+            if !round.is_grounded(&self.left) {
+                return self.set_stage(Stage::Alone);
+            }
+        }
         out.disarm(Timer::Gather);
-        let left_out = base.iter().any(|member| !answered(member));
-        let inside = round.reports.values().any(|report| matches!(report.standing, Standing::Inside { .. }));
-        if self.config.consent == Consent::Majority && left_out && !inside {
+        if self.config.consent == Consent::Majority && round.may_leave_out_a_holder() {
             self.set_stage(Stage::Quarantine);
             return out.arm(Timer::Quarantine, self.quarantine());
         }
@@ -479,6 +586,7 @@ impl<A: Mutex> Assembly<A> {
         self.set_stage(Stage::Proposing(proposal));
         let others = acceptors.iter().copied().filter(|acceptor| *acceptor != self.id);
         out.send_all(others, &Msg::Accept { ballot, roll: roll.clone() });
+        self.arm_check_in(out);
         self.acceptor.accept(ballot, roll);
         self.save(out);
         self.on_accepted(self.id, ballot, out);
@@ -595,6 +703,7 @@ impl<A: Mutex> Assembly<A> {
         let before = self.group.clone();
         self.group = Members::listed(roll.standings.iter().map(|(id, _)| *id).collect::<Vec<_>>());
         self.known.extend(self.group.iter());
+        self.called = self.group.iter().collect();
         self.ended.retain(|peer| self.down.contains_key(peer));
         let group = &self.group;
         self.newcomers.retain(|peer| !group.contains(*peer));
@@ -611,6 +720,7 @@ impl<A: Mutex> Assembly<A> {
         }
         if self.group.contains(self.id) {
             self.become_member(roll, out);
+            self.tell_left_out(&before, out);
         } else {
             self.become_outsider(out);
         }
@@ -622,6 +732,14 @@ impl<A: Mutex> Assembly<A> {
         }
         self.follow(out);
         self.arm_poll(out);
+    }
+
+    /// Who is left out although we hear it may not hear whoever called the roll: it learns it from us.
+    fn tell_left_out(&self, before: &Members, out: &mut impl Effects<Self>) {
+        let is_lost = |peer: &NodeId| !self.down.contains_key(peer) && !self.left.contains(peer);
+        for peer in before.iter().filter(is_lost) {
+            self.set_right(peer, Epoch::FIRST, out);
+        }
     }
 
     fn become_member(&mut self, roll: &Roll, out: &mut impl Effects<Self>) {
@@ -681,6 +799,8 @@ impl<A: Mutex> Assembly<A> {
             // Let in by the roll itself, or inside all the time.
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), Standing::Inside { .. }) => {}
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), wish) => {
+                // What the roll has just granted goes back: it must not be confirmed any more.
+                self.end_lease(out);
                 let over = if holds { Request::Release } else { Request::Cancel };
                 self.play(Input::Request(over), out);
                 if let Standing::Waiting { .. } = wish {
@@ -727,6 +847,7 @@ impl<A: Mutex> Assembly<A> {
             group: self.group.iter().collect(),
             known: self.known.clone(),
             left: self.left.clone(),
+            called: self.called.clone(),
         });
     }
 }

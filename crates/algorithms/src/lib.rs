@@ -48,5 +48,6 @@ pub use formula::Formula;
 pub use judge::{Breach, Ending, Finding, Judge, Judgement, Ledger, PropertyKind, Violation};
 pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
+pub use recovery::MUTANTS as RECOVERY_MUTANTS;
 pub use recovery::{Assembly, AssemblyConfig, Consent, Monitor, Recovering, is_mutant_of_recovery, recovers};
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use conclave_core::NodeId;
 
-use crate::About;
+use crate::{About, RECOVERY_MUTANTS};
 
 /// One thing that can be set.
 #[derive(Clone, Copy, Debug)]
@@ -223,9 +223,11 @@ impl About {
         self.settings.iter().chain(self.family.settings)
     }
 
-    /// The name of a mutant, as it is declared.
+    /// The name of a mutant, as it is declared. Who can recover can be broken in its recovery.
     fn mutant(&self, name: &str) -> Result<&'static str, SettingError> {
-        let found = self.mutants.iter().find(|mutant| mutant.name == name);
+        let recovers = self.every_setting().any(|setting| setting.key == "recovery");
+        let shared = if recovers { RECOVERY_MUTANTS } else { &[] };
+        let found = self.mutants.iter().chain(shared).find(|mutant| mutant.name == name);
         found.map(|mutant| mutant.name).ok_or_else(|| SettingError::UnknownMutant {
             algorithm: self.name,
             name: name.to_string(),

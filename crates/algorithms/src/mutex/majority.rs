@@ -25,7 +25,7 @@
 //! - `view`: as `voting`, in a group that recovers (see [`Recovering`](crate::Recovering)). Members who are suspected
 //!   are voted out, and majorities counted among the others; but only a majority of the old group can do that, and only
 //!   when the lease of whoever was voted out is over. A minority that is cut off stands still, and whoever is inside there
-//!   has to leave. It is meant to be safe whatever its failure detector says; `docs/recovery.md` lists where it is not yet.
+//!   has to leave. It is safe whatever its failure detector says, as long as clocks run at about the same speed.
 //! - `backoff`: votes cannot be recalled. A process that has waited for a random time gives all its votes back and asks
 //!   again with a new stamp; the time doubles with each try.
 //! - `literal`: the rule as it is often told. Whoever is outside, and is not waiting with an earlier request, votes for

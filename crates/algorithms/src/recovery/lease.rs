@@ -7,7 +7,8 @@
 //!   A member confirms only while no roll is being called. If no confirmation comes for the length of a lease, counted from
 //!   when it was asked for, the lock is lost.
 //! - Who calls a roll that leaves somebody out waits for the length of a lease after a majority has stopped to confirm,
-//!   unless one of those who are in it is inside.
+//!   unless one of those who are in it is inside. Whether whoever is left out has answered does not matter.
+//! - A process that stood still looks at its clock before it handles what came in the meantime.
 //!
 //! Clocks need not agree, but must run at about the same speed: the wait is longer than the lease by a tenth.
 
@@ -17,7 +18,7 @@ use core::time::Duration;
 use conclave_core::{After, Effects, NodeId, Reading};
 
 use super::ballot::is_majority;
-use super::{Assembly, Consent, Msg, Timer};
+use super::{Assembly, Consent, Msg, Mutation, Timer};
 use crate::mutex::{Epoch, Fence, Mutex, Request, Standing};
 
 /// The lease of a process that is inside, or about to be.
@@ -88,7 +89,11 @@ impl<A: Mutex> Assembly<A> {
     /// A process that stood still finds out by its clock, before it does anything else, that its lease is over: what came in
     /// the meantime may be handled before the timer that says so. Where clocks stand still, the timer has to do.
     pub(super) fn maybe_overdue(&mut self, out: &mut impl Effects<Self>) {
-        if self.config.consent == Consent::Living || !self.is_leased() || out.now() < self.lease.until {
+        let is_over = self.is_leased() && out.now() >= self.lease.until;
+        if !is_over || self.config.consent == Consent::Living {
+            return;
+        }
+        if self.config.mutation == Some(Mutation::LateLease) {
             return;
         }
         // Nothing that was asked for in that lease can be confirmed any more; the next renewal begins another.

@@ -29,15 +29,17 @@
 //! With [`Consent::Living`] all who are not suspected must answer. That is as good as the failure detector: a process that
 //! is wrongly taken for dead is left out although it may be inside, and only the fence protects the resource. With
 //! [`Consent::Majority`] the roll is agreed on by a ballot among the members of the last one (see `ballot.rs`), and whoever
-//! was left out is to have lost its lease before anyone can enter (see `lease.rs`). It does not always hold, see "Known
-//! defects" in `docs/recovery.md`. Without a majority the group stands still.
+//! was left out has lost its lease before anyone can enter (see `lease.rs`). Without a majority the group stands still.
+//!
+//! With [`Consent::Living`] whoever is left goes on, also alone. So if all have crashed, who comes back may have missed an
+//! epoch, and waits for those who know: see `Round::is_grounded`. A fence is then never smaller than an earlier one.
 //!
 //! **Cost**: 2(L − 1) messages among L living and L − 1 to install the roll, plus the election if the leader has died.
 //!
 //! **Assumes** reliable channels of any order while both ends live, and that a crash is reported to all at last.
 //!
-//! **Caveats**: everything stands still while a roll is called, about three message delays. Where the last who knew how it
-//! stood has died while nobody was inside, nothing is lost; requests live with those who make them.
+//! **Caveats**: everything stands still while a roll is called, about three message delays, and after a crash of all until
+//! those are back who may have gone on last. Requests live with those who make them.
 
 mod ballot;
 mod lease;
@@ -67,7 +69,7 @@ use lease::Lease;
 use probe::Probe;
 use round::Round;
 
-pub use recovering::{Recovering, SETTINGS, is_mutant_of_recovery, recovers};
+pub use recovering::{MUTANTS, Recovering, SETTINGS, is_mutant_of_recovery, recovers};
 
 /// A process of a group that is put together again after a failure, running the algorithm `A`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -207,6 +209,36 @@ mutants! {
         ForgetQueue {
             name: "failover-forgets-queue", breaks: "ME3", nodes: 3, trigger: Crash,
             change: "a new coordinator does not take over who waits",
+        }
+        /// Whoever goes on, goes on at once.
+        GoOnAlone {
+            name: "go-on-alone", breaks: "FENCE", nodes: 2, trigger: Crash,
+            change: "who comes back alone does not wait for those who may have gone on without it",
+        }
+        /// Who came back while a roll was called is not asked.
+        CallOnce {
+            name: "call-once", breaks: "ME1", nodes: 3, trigger: Crash,
+            change: "who comes back while a roll is called is left out of it, although it may have a part in another",
+        }
+        /// Nobody waits for the lease of whoever is left out.
+        NoQuarantine {
+            name: "no-quarantine", breaks: "ME1", nodes: 2, trigger: Crash,
+            change: "a majority leaves somebody out and does not wait until its lease is over",
+        }
+        /// A grant to a former request is confirmed.
+        KeepGrant {
+            name: "keep-grant", breaks: "ME1", nodes: 3, trigger: Crash,
+            change: "what a roll grants to a request of a former life is given back, and confirmed all the same",
+        }
+        /// A roll is put to the vote only once.
+        VoteOnce {
+            name: "vote-once", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "nobody asks again who has crashed and come back since it was asked",
+        }
+        /// Only a timer ends a lease.
+        LateLease {
+            name: "late-lease", breaks: "FENCE", nodes: 5, trigger: Crash,
+            change: "a process that stood still does not look at its clock, and enters on a lease that is over",
         }
     }
 }

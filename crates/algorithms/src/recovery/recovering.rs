@@ -12,7 +12,7 @@ use crate::dynamic::read;
 use crate::election::{AnyConfig, AnyElection, AnyMessage};
 use crate::led::{Led, LedConfig, LedMessage};
 use crate::mutex::{Epoch, Mutex, Promises, Roll, Tally};
-use crate::{About, Algorithm, Formula, Setting, SettingError, Settings, Synchrony, Values};
+use crate::{About, Algorithm, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Values};
 
 /// The algorithm `A` in a group that recovers, led by whoever an election makes its leader: the bully, unless another is
 /// asked for.
@@ -63,6 +63,9 @@ pub const SETTINGS: &[Setting] = &[
 pub fn is_mutant_of_recovery(name: &str) -> bool {
     Mutation::named(name).is_some()
 }
+
+/// The mutants of the recovery itself: every algorithm that can recover has them, too.
+pub const MUTANTS: &[Mutant] = Mutation::TABLE;
 
 /// Whether an algorithm with these settings runs as [`Recovering`].
 #[must_use]

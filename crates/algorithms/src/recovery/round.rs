@@ -23,6 +23,8 @@ pub(super) struct Round {
     ballot: Epoch,
     /// Who shall be in the roll, in the order of the ring.
     members: Vec<NodeId>,
+    /// In which life everyone was called.
+    lives: BTreeMap<NodeId, Incarnation>,
     /// The answers so far, our own among them.
     reports: BTreeMap<NodeId, Report>,
     stage: Stage,
@@ -127,13 +129,17 @@ impl<A: Mutex> Assembly<A> {
         self.lives.get(&peer).copied().unwrap_or(Incarnation::FIRST)
     }
 
-    /// Takes note of the lives of which somebody else knows; says whether any of them is news.
-    pub(super) fn learn(&mut self, lives: &BTreeMap<NodeId, Incarnation>) -> bool {
-        let news = lives.iter().any(|(peer, life)| *peer != self.id && *life > self.life_of(*peer));
+    /// Takes note of the lives of which somebody else knows.
+    pub(super) fn learn(&mut self, lives: &BTreeMap<NodeId, Incarnation>) {
         for (peer, life) in lives {
             self.meet(*peer, *life);
         }
-        news
+    }
+
+    /// Whether a member was called in a life that has ended: those who have answered know only of that one.
+    fn is_outdated(&self, round: &Round) -> bool {
+        let called = |peer: &NodeId| round.lives.get(peer).copied().unwrap_or(Incarnation::FIRST);
+        round.members.iter().any(|peer| self.life_of(*peer) > called(peer))
     }
 
     /// Asks to be let in: whoever keeps the roll, if that is known, else everyone.
@@ -219,7 +225,8 @@ impl<A: Mutex> Assembly<A> {
     fn maybe_call_again(&mut self, out: &mut impl Effects<Self>) {
         let asked = self.asked();
         let owing = self.round.as_ref().map(|round| round.owing(asked)).unwrap_or_default();
-        if self.leads() && owing.iter().any(|peer| !self.down.contains_key(peer)) {
+        let asks_again = self.config.mutation != Some(Mutation::VoteOnce);
+        if asks_again && self.leads() && owing.iter().any(|peer| !self.down.contains_key(peer)) {
             self.gather_again(out);
         } else {
             self.arm_check_in(out);
@@ -401,7 +408,8 @@ impl<A: Mutex> Assembly<A> {
         self.called.extend(&called);
         self.save(out);
         let reports = BTreeMap::from([(self.id, report)]);
-        self.round = Some(Round { ballot, members, reports, stage: Stage::Gathering });
+        let lives = self.lives.clone();
+        self.round = Some(Round { ballot, members, lives, reports, stage: Stage::Gathering });
         if matches!(self.config.mutation, Some(Mutation::RegenerateUnasked | Mutation::SingleProbe)) {
             return self.install_unasked(ballot, out);
         }
@@ -510,10 +518,7 @@ impl<A: Mutex> Assembly<A> {
         self.left.extend(report.left.iter().copied());
         round.members.retain(|member| !self.left.contains(member));
         self.known.extend(report.group.iter().chain(&report.called).filter(|peer| !self.left.contains(peer)));
-        // Everyone who answers is to know in which lives the others were called.
-        if self.learn(&report.lives) {
-            return self.gather_again(out);
-        }
+        self.learn(&report.lives);
         let Some(round) = &mut self.round else { return };
         round.reports.insert(from, report);
         self.maybe_finish(out);
@@ -544,16 +549,19 @@ impl<A: Mutex> Assembly<A> {
             }
         }
         if self.config.consent == Consent::Living {
-            // They may have a part already in a roll that has not reached us.
-            if self.has_more_to_ask() {
+            let calls_again = self.config.mutation != Some(Mutation::CallOnce);
+            // They may have a part already in a roll that has not reached us, and all who answer are to know in which life.
+            if calls_again && (self.has_more_to_ask() || self.is_outdated(round)) {
                 return self.gather_again(out);
             }
-            if !round.is_grounded(&self.left) {
+            let goes_on = self.config.mutation == Some(Mutation::GoOnAlone);
+            if !goes_on && !round.is_grounded(&self.left) {
                 return self.set_stage(Stage::Alone);
             }
         }
         out.disarm(Timer::Gather);
-        if self.config.consent == Consent::Majority && round.may_leave_out_a_holder() {
+        let waits = self.config.mutation != Some(Mutation::NoQuarantine);
+        if waits && self.config.consent == Consent::Majority && round.may_leave_out_a_holder() {
             self.set_stage(Stage::Quarantine);
             return out.arm(Timer::Quarantine, self.quarantine());
         }
@@ -800,7 +808,9 @@ impl<A: Mutex> Assembly<A> {
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), Standing::Inside { .. }) => {}
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), wish) => {
                 // What the roll has just granted goes back: it must not be confirmed any more.
-                self.end_lease(out);
+                if self.config.mutation != Some(Mutation::KeepGrant) {
+                    self.end_lease(out);
+                }
                 let over = if holds { Request::Release } else { Request::Cancel };
                 self.play(Input::Request(over), out);
                 if let Standing::Waiting { .. } = wish {

@@ -357,6 +357,25 @@ fn a_fence_without_the_process_is_caught() {
     }
 }
 
+/// Only the leader takes p3 for dead, and its link to p3 is broken: p3, which is inside, hears from p1 that it is left out.
+#[test]
+fn who_is_left_out_hears_it_from_every_member_that_hears_it() {
+    for teller in [1, 2, 4] {
+        let mut world = group::<RicartAgrawala>(5, &[], None);
+        world.request(3, Request::Acquire);
+        world.drain();
+        suspect(&mut world, 5, 3);
+        drain_among(&mut world, &[1, 2, 4, 5]);
+        assert!(epoch_of(&world, teller) > epoch_of(&world, 3));
+        assert_eq!(world.process(3).phase(), Phase::HOLDING);
+        drain_among(&mut world, &[teller, 3]);
+        assert_eq!(world.process(3).phase(), Phase::IDLE);
+        assert!(
+            world.events.iter().any(|(id, event)| *id == NodeId(3) && matches!(event, Event::Lost { .. }))
+        );
+    }
+}
+
 /// The ring raises epochs by itself, and the leader need not have heard of it: its own epoch is later all the same.
 #[test]
 fn a_new_epoch_is_later_than_all_that_the_algorithm_began() {

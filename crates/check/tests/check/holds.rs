@@ -261,3 +261,38 @@ fn workers_are_searched_too() {
     let report = check(&setup, &crash, &mut |_| {}).expect("it can be searched");
     assert_eq!(report.counterexample.map(|found| found.property), Some("W3"));
 }
+
+/// One wrong suspicion lets nobody in beside the holder in the first 100,000 states; without the quarantine it does soon. The
+/// search has no end, since a lease is renewed for as long as somebody is inside.
+#[test]
+fn a_view_of_a_majority_survives_a_wrong_suspicion() {
+    let options = Options {
+        budgets: Budgets { suspicions: 1, ..Budgets::default() },
+        limits: Limits { memory: 2 << 30, states: Some(100_000), ..Limits::default() },
+        ..Options::default()
+    };
+    for (mutant, broken) in [(None, None), (Some("no-quarantine"), Some("ME1"))] {
+        let mut setup = Setup { mutant: mutant.map(Into::into), ..Setup::numbered("majority", 2) };
+        setup.settings.insert("mode".into(), "view".into());
+        let report = check(&setup, &options, &mut |_| {}).expect("it can be searched");
+        assert_eq!(report.counterexample.map(|found| found.property), broken, "{mutant:?}");
+    }
+}
+
+/// Whoever crashes and comes back, also both at once: no fence is smaller than an earlier one in the first 300,000 states.
+/// Without waiting for who went on alone one is.
+#[test]
+fn fences_do_not_go_back_when_both_have_crashed() {
+    let options = Options {
+        budgets: Budgets { crashes: 2, restarts: 2, ..Budgets::default() },
+        atomic_steps: true,
+        liveness: false,
+        limits: Limits { memory: 2 << 30, states: Some(300_000), ..Limits::default() },
+        ..Options::default()
+    };
+    for (mutant, broken) in [(None, None), (Some("go-on-alone"), Some("FENCE"))] {
+        let setup = Setup { mutant: mutant.map(Into::into), ..Setup::numbered("central", 2) };
+        let report = check(&setup, &options, &mut |_| {}).expect("it can be searched");
+        assert_eq!(report.counterexample.map(|found| found.property), broken, "{mutant:?}");
+    }
+}

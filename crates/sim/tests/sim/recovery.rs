@@ -2,9 +2,9 @@
 //! or late; and where a failure detector lies, the fence protects the resource.
 
 use crate::common::{LOADS, plan, run, setup};
-use conclave_algorithms::{About, election, mutex};
+use conclave_algorithms::{About, RECOVERY_MUTANTS, election, mutex};
 use conclave_core::NodeId;
-use conclave_sim::faults::{Crash, Detector};
+use conclave_sim::faults::{Crash, Detector, Inside};
 use conclave_sim::span::Span;
 use conclave_sim::{Outcome, Plan, simulate_setup};
 use conclave_trace::{Setup, What};
@@ -135,6 +135,123 @@ fn wrong_suspicions_are_stopped_by_the_fence() {
         }
     }
     assert!(refused > 100, "only {refused} entries were ever refused");
+}
+
+/// Crashes and restarts, some inside a step, told at once or late: as many as processes and one more.
+fn crash_again_and_again(n: u32, seed: u64, stays: bool) -> Plan {
+    let mut plan = plan(n, LOADS[seed as usize % LOADS.len()], seed);
+    plan.entries = 2 + mix(seed, 1) % 4;
+    plan.hold = [None, Some(Span::Constant(1_000)), Some(Span::Constant(100_000))][mix(seed, 2) as usize % 3];
+    plan.faults.crashes =
+        (0..=mix(seed, 3) % u64::from(n + 1)).map(|k| any_crash(n, seed, 10 * k, stays)).collect();
+    plan.faults.detector = detector(["perfect", "late:5", "late:uniform:1..60"][mix(seed, 4) as usize % 3]);
+    plan
+}
+
+fn any_crash(n: u32, seed: u64, salt: u64, stays: bool) -> Crash {
+    let at = mix(seed, salt + 11) % 120_000;
+    let returns = stays || mix(seed, salt + 12) % 4 > 0;
+    Crash {
+        process: NodeId(1 + mix(seed, salt + 13) as u32 % n),
+        at,
+        restart: returns.then(|| at + 1 + mix(seed, salt + 14) % 60_000),
+        amnesia: false,
+        inside: (mix(seed, salt + 15) % 3 == 0).then_some(Inside::Chance),
+    }
+}
+
+/// The members crash and come back in any order, also all of them at once: fences never go back, never are two inside, and
+/// if all come back, all are served.
+#[test]
+fn fences_never_go_back_after_crashes() {
+    for about in mutexes() {
+        for seed in 1..=400 {
+            let n = 2 + mix(seed, 5) as u32 % 4;
+            recovers_well(&setup(about.name, n, &[]), &crash_again_and_again(n, seed, true));
+            let outcome = run(&setup(about.name, n, &[]), &crash_again_and_again(n, seed, false));
+            let broken = outcome.violation.filter(|violation| !matches!(violation.property, "ME2" | "ME3"));
+            assert_eq!(broken, None, "{} -n {n} --seed {seed}", about.name);
+        }
+    }
+}
+
+/// p1 is down while p2 goes on alone. Then p2 dies: p1 knows nothing of its epoch, and has to wait for it.
+#[test]
+fn who_comes_back_alone_waits_for_who_went_on() {
+    for about in mutexes() {
+        let setup = setup(about.name, 2, &[]);
+        let mut plan = Plan { entries: 6, ..plan(2, LOADS[2], 1) };
+        plan.faults.detector = detector("perfect");
+        plan.faults.crashes = ["1@5..60", "2@50..400"].map(|crash| crash.parse().expect("a crash")).to_vec();
+        recovers_well(&setup, &plan);
+        plan.faults.crashes[1].restart = None;
+        let outcome = run(&setup, &plan);
+        let broken = outcome.violation.map(|violation| violation.property);
+        assert!(broken.is_none_or(|property| property == "ME3"), "{}: {broken:?}", about.name);
+        // p2, however, was the last: it goes on as soon as it is back.
+        plan.faults.crashes = ["1@5", "2@50..60"].map(|crash| crash.parse().expect("a crash")).to_vec();
+        recovers_well(&setup, &plan);
+    }
+}
+
+/// The view of a majority: crashes and restarts, held messages, and suspicions of the living, with locks that are held for
+/// longer than a lease.
+#[test]
+fn a_majority_keeps_one_inside_whatever_its_detector_says() {
+    for seed in 1..=1_500 {
+        let n = 2 + mix(seed, 6) as u32 % 4;
+        let setup = setup("majority", n, &[("mode", "view")]);
+        let mut plan = crash_again_and_again(n, seed, true);
+        recovers_well(&setup, &plan);
+        plan.faults.crashes.truncate(mix(seed, 7) as usize % 2);
+        plan.faults.detector =
+            detector(["wrong:20", "wrong:uniform:5..40", "wrong:60"][mix(seed, 8) as usize % 3]);
+        plan.faults.until = Some(400_000);
+        recovers_well(&setup, &plan);
+    }
+}
+
+/// Runs in which a rule of the recovery is needed: with the rule nothing is broken, and without it a property is.
+#[test]
+fn every_mutant_of_the_recovery_is_caught() {
+    let view: &[_] = &[("mode", "view")];
+    let cases: [(&str, &str, u32, &[(&str, &str)], &[&str], &str); 6] = [
+        ("go-on-alone", "ricart-agrawala", 2, &[], &["1@5..60", "2@50..400"], "perfect"),
+        ("call-once", "ricart-agrawala", 3, &[], &["2@12..30", "1@25..51", "3@15..51"], "late:uniform:1..60"),
+        ("no-quarantine", "majority", 2, view, &[], "wrong:uniform:5..40"),
+        ("keep-grant", "majority", 3, view, &["3@58..80", "1@86..194"], "late:uniform:1..60"),
+        ("vote-once", "majority", 3, view, &["1@40..80", "2@90..130"], "perfect"),
+        ("late-lease", "majority", 5, view, &[], "wrong:20"),
+    ];
+    for (mutant, algorithm, n, settings, crashes, word) in cases {
+        let about = RECOVERY_MUTANTS.iter().find(|known| known.name == mutant).expect("it is declared");
+        let sound = setup(algorithm, n, settings);
+        let broken = Setup { mutant: Some(mutant.into()), ..sound.clone() };
+        let caught = (1..=5_000).any(|seed| {
+            let plan = needing(mutant, n, crashes, word, seed);
+            let is_broken = run(&broken, &plan).violation.is_some_and(|found| found.property == about.breaks);
+            if is_broken {
+                recovers_well(&sound, &plan);
+            }
+            is_broken
+        });
+        assert!(caught, "{mutant} is not caught");
+    }
+}
+
+fn needing(mutant: &str, n: u32, crashes: &[&str], word: &str, seed: u64) -> Plan {
+    let mut plan = plan(n, LOADS[2], seed);
+    plan.entries = if crashes.is_empty() { 3 } else { 6 };
+    plan.faults.crashes = crashes.iter().map(|crash| crash.parse().expect("a crash")).collect();
+    plan.faults.detector = detector(word);
+    plan.faults.until = plan.faults.detector.is_wrong().then_some(900_000);
+    if mutant == "no-quarantine" {
+        plan.hold = Some(Span::Constant(100_000));
+    }
+    if mutant == "late-lease" {
+        plan.faults.pauses.push("1@20..820".parse().expect("a pause"));
+    }
+    plan
 }
 
 /// Each of several locks recovers, and asks nothing of the others.

@@ -217,7 +217,7 @@ fn table() -> String {
          - `fence`: two were inside at once, and the resource refused the one with the old fence.\n\
          - `-`: does not apply.\n\n\
          A `yes` says that none of these runs failed, and no more: five processes, short entries, one kind of failure at a\n\
-         time. [Known defects](recovery.md#known-defects) lists failures that other runs have shown.\n\n",
+         time, reliable channels, and what was saved survives. [Assumes](recovery.md#assumes) says what is relied on.\n\n",
     );
     let names: Vec<_> = TRIALS.iter().map(|trial| trial.name).collect();
     writeln!(text, "| algorithm | {} |", names.join(" | ")).unwrap();

@@ -172,6 +172,10 @@ pub enum Trigger {
     Schedule,
     /// A crash that is reported.
     Crash,
+    /// A crash inside a step: some were told something, and others were not.
+    CrashInside,
+    /// A crash, and that the process comes back.
+    Restart,
     /// A failure detector that calls the living dead.
     Suspicion,
     /// Everyone asks forever. No random run that comes to an end shows it, only a search through all states: most of
@@ -186,6 +190,8 @@ impl Trigger {
         match self {
             Self::Schedule => "schedule",
             Self::Crash => "crash",
+            Self::CrashInside => "crash-inside",
+            Self::Restart => "restart",
             Self::Suspicion => "suspicion",
             Self::Forever => "forever",
         }

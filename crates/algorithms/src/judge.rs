@@ -79,6 +79,9 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// A process is up again, or for the first time if it was not there from the beginning.
     fn restart(&mut self, place: usize, life: Incarnation);
 
+    /// A process that is about to come back has lost what it had saved.
+    fn forget(&mut self, _place: usize) {}
+
     /// The network lost a message to somebody who is up, or doubled one.
     fn disturb(&mut self);
 

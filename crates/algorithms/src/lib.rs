@@ -12,12 +12,15 @@ extern crate alloc;
 extern crate std;
 
 #[macro_use]
+mod any;
+#[macro_use]
 mod kinds;
 #[macro_use]
 mod mutants;
 
 mod about;
 pub mod application;
+pub mod consensus;
 pub mod demand;
 pub mod desk;
 mod dynamic;

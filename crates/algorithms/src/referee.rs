@@ -117,7 +117,10 @@ impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
         self.ledger.crash(process.index());
     }
 
-    fn restart(&mut self, _at: &Moment, process: Process, life: Incarnation, _durable: bool) {
+    fn restart(&mut self, _at: &Moment, process: Process, life: Incarnation, durable: bool) {
+        if !durable {
+            self.ledger.forget(process.index());
+        }
         if let Some(down) = self.down.get_mut(process.index()) {
             *down = false;
         }

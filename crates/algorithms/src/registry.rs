@@ -84,7 +84,7 @@ macro_rules! registry {
     };
 }
 
-registry!(mutex, election, workers);
+registry!(mutex, election, workers, consensus);
 
 /// The algorithm of this name, if there is one.
 #[must_use]

@@ -14,11 +14,18 @@ pub fn attempts(mutant: &Mutant) -> Vec<Options> {
     let searches: [(AskBudget, Budgets); 2] = match mutant.trigger {
         Trigger::Schedule => [(AskBudget::Times(1), quiet), (AskBudget::Times(2), quiet)],
         Trigger::Crash => [1, 2].map(|times| (AskBudget::Times(times), Budgets { crashes: 1, ..quiet })),
+        Trigger::CrashInside => {
+            [1, 2].map(|times| (AskBudget::Times(times), Budgets { crashes: 1, ..quiet }))
+        }
+        Trigger::Restart => {
+            [1, 2].map(|times| (AskBudget::Times(times), Budgets { crashes: 1, restarts: 1, ..quiet }))
+        }
         Trigger::Suspicion => [1, 2].map(|suspicions| (AskBudget::Times(1), Budgets { suspicions, ..quiet })),
         Trigger::Forever => [(AskBudget::Forever, quiet), (AskBudget::Forever, quiet)],
     };
-    // A crash between two steps is enough for all of them, and there are fewer of these.
+    // A crash between two steps is enough for most of them, and there are fewer of these.
+    let atomic_steps = mutant.trigger != Trigger::CrashInside;
     let options =
-        |(entries, budgets)| Options { entries, budgets, order, atomic_steps: true, ..Options::default() };
+        |(entries, budgets)| Options { entries, budgets, order, atomic_steps, ..Options::default() };
     searches.map(options).to_vec()
 }

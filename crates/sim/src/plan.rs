@@ -7,7 +7,7 @@ use conclave_algorithms::{Channels, Trigger};
 use conclave_core::{Members, Timing};
 
 use crate::clocks::ClockSetting;
-use crate::faults::{Crash, Detector, Faults};
+use crate::faults::{Crash, Detector, Faults, Inside};
 use crate::rng::{Draw as _, Rng, stream};
 use crate::span::Span;
 use crate::timed::Network;
@@ -92,23 +92,10 @@ impl Plan {
         match trigger {
             // No failure helps to see what takes forever.
             Trigger::Schedule | Trigger::Forever => {}
-            Trigger::Crash => {
-                // As many as a majority survives, each of another process.
-                let n = self.members.len();
-                let first = rng.below(n as u64) as usize;
-                for k in 0..n.saturating_sub(1) / 2 {
-                    let (process, at) =
-                        (self.members.at((first + k) % n), rng.below(self.longest_delay() * 12));
-                    self.faults.crashes.push(Crash {
-                        process,
-                        at,
-                        restart: None,
-                        amnesia: false,
-                        inside: None,
-                    });
-                }
-                self.faults.detector = Detector::After(Span::Constant(0));
-            }
+            Trigger::Crash => self.crash_some(&mut rng, None, None),
+            Trigger::CrashInside => self.crash_some(&mut rng, None, Some(Inside::Chance)),
+            // Soon enough to take part in what the last life took part in.
+            Trigger::Restart => self.crash_some(&mut rng, Some(self.longest_delay() / 2 + 1), None),
             Trigger::Suspicion => {
                 // Several at a time.
                 let (every, lasting) = (self.longest_delay() / 2 + 1, self.longest_delay() * 8);
@@ -118,6 +105,21 @@ impl Plan {
             }
         }
         self
+    }
+
+    /// As many crash as a majority survives, each another process, and come back after this time, if ever.
+    fn crash_some(&mut self, rng: &mut Rng, downtime: Option<u64>, inside: Option<Inside>) {
+        let n = self.members.len();
+        let first = rng.below(n as u64) as usize;
+        for k in 0..n.saturating_sub(1) / 2 {
+            let process = self.members.at((first + k) % n);
+            // Half of those inside a step fall into the first that sends anything.
+            let is_first = inside.is_some() && rng.below(2) == 0;
+            let at = if is_first { 0 } else { rng.below(self.longest_delay() * 12) };
+            let restart = downtime.map(|downtime| at + downtime);
+            self.faults.crashes.push(Crash { process, at, restart, amnesia: false, inside });
+        }
+        self.faults.detector = Detector::After(Span::Constant(0));
     }
 
     /// The longest delay, or what stands for it where delays have no bound.

@@ -19,160 +19,13 @@ use super::{
 };
 use crate::{Algorithm, Arena, Formula, Setting, SettingError, Settings, Values};
 
-/// Defines a value of any election: it hashes and prints like the value inside.
-macro_rules! either {
-    ($(#[$doc:meta])* $name:ident: $($election:ident => $type:ty),+ $(,)?) => {
-        $(#[$doc])*
-        #[allow(clippy::large_enum_variant, reason = "the usual election is not boxed")]
-        pub enum $name {
-            $(#[doc = concat!("Of [`", stringify!($election), "`].")] $election($type),)+
-        }
-
-        impl Hash for $name {
-            fn hash<H: Hasher>(&self, state: &mut H) {
-                match self { $(Self::$election(value) => value.hash(state),)+ }
-            }
-        }
-
-        impl Debug for $name {
-            fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
-                match self { $(Self::$election(value) => value.fmt(f),)+ }
-            }
-        }
-    };
-}
-
-/// Defines everything that belongs to any election from the list of all of them.
-macro_rules! any {
+/// Defines any election, and what else has to know all of them.
+macro_rules! elections {
     ($($election:ident => $state:ty),+ $(,)?) => {
-        either! {
-            /// A process of any election.
-            #[derive(Clone, PartialEq, Eq)]
-            AnyElection: $($election => $state),+
-        }
-
-        either! {
-            /// The settings of any election.
-            #[derive(Clone, PartialEq, Eq)]
-            AnyConfig: $($election => <$election as Protocol>::Config),+
-        }
-
-        either! {
-            /// A message of any election.
-            #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-            AnyMessage: $($election => <$election as Protocol>::Message),+
-        }
-
-        either! {
-            /// A timer of any election.
-            #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-            AnyTimer: $($election => <$election as Protocol>::Timer),+
-        }
-
-        either! {
-            /// What a process of any election saves.
-            #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-            AnyDurable: $($election => <$election as Protocol>::Durable),+
-        }
-
-        impl Message for AnyMessage {
-            fn kind(&self) -> &'static str {
-                match self { $(Self::$election(message) => message.kind(),)+ }
-            }
-
-            fn is_overhead(&self) -> bool {
-                match self { $(Self::$election(message) => message.is_overhead(),)+ }
-            }
-
-            fn envelopes(&self) -> u32 {
-                1 + match self { $(Self::$election(message) => message.envelopes(),)+ }
-            }
-
-            fn postmark(&self) -> String {
-                match self { $(Self::$election(message) => message.postmark(),)+ }
-            }
-
-            fn visit_counters(
-                &mut self,
-                from: NodeId,
-                members: &Members,
-                visit: &mut dyn FnMut(Counter<'_>),
-            ) {
-                match self { $(Self::$election(message) => message.visit_counters(from, members, visit),)+ }
-            }
-        }
-
-        impl Protocol for AnyElection {
-            type Config = AnyConfig;
-            type Message = AnyMessage;
-            type Request = Request;
-            type Event = Event;
-            type Timer = AnyTimer;
-            type Durable = AnyDurable;
-
-            fn boot(boot: Boot<'_, Self>) -> Self {
-                let Boot { id, members, config, timing, life, saved } = boot;
-                match config {
-                    $(AnyConfig::$election(config) => {
-                        // What another election has saved means nothing to this one.
-                        let saved = match saved {
-                            Some(AnyDurable::$election(saved)) => Some(saved),
-                            _ => None,
-                        };
-                        let boot = Boot { id, members, config, timing, life, saved };
-                        Self::$election($election::boot(boot).into())
-                    })+
-                }
-            }
-
-            fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
-                let out = erased(out);
-                let now = out.now();
-                match self {
-                    $(Self::$election(election) => {
-                        let input = match input {
-                            Input::Start => Input::Start,
-                            Input::Receive { from, message: AnyMessage::$election(message) } => {
-                                Input::Receive { from, message }
-                            }
-                            Input::Receive { from, .. } => {
-                                return out.push(Effect::Reject { from, why: "a message of another election" });
-                            }
-                            Input::Expire(AnyTimer::$election(timer)) => Input::Expire(timer),
-                            // No driver gives back a timer that was not armed.
-                            Input::Expire(_) => return,
-                            Input::Request(request) => Input::Request(request),
-                            Input::PeerDown { peer, life } => Input::PeerDown { peer, life },
-                            Input::PeerUp { peer, life } => Input::PeerUp { peer, life },
-                        };
-                        let lift = |effect: Effect<$election>| out.push(match effect {
-                            Effect::Save(saved) => Effect::Save(AnyDurable::$election(saved)),
-                            Effect::Send { to, message } => {
-                                Effect::Send { to, message: AnyMessage::$election(message) }
-                            }
-                            Effect::Arm { timer, after } => {
-                                Effect::Arm { timer: AnyTimer::$election(timer), after }
-                            }
-                            Effect::Disarm(timer) => Effect::Disarm(AnyTimer::$election(timer)),
-                            Effect::Emit(event) => Effect::Emit(event),
-                            Effect::Reject { from, why } => Effect::Reject { from, why },
-                        });
-                        election.handle(input, &mut erased(&mut Through::new(now, lift)));
-                    })+
-                }
-            }
-
-            fn phase(&self) -> Phase {
-                match self { $(Self::$election(election) => election.phase(),)+ }
-            }
-
-            fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
-                match self { $(Self::$election(election) => election.visit_counters(visit),)+ }
-            }
-
-            fn assert_invariants(&self) {
-                match self { $(Self::$election(election) => election.assert_invariants(),)+ }
-            }
+        any! {
+            AnyElection, AnyConfig, AnyMessage, AnyTimer, AnyDurable,
+            asked: Request, told: Event, foreign: "a message of another election",
+            $($election => $state),+
         }
 
         impl AnyConfig {
@@ -204,7 +57,7 @@ macro_rules! any {
     };
 }
 
-any! {
+elections! {
     Bully => Bully,
     ChangRoberts => Box<ChangRoberts>,
     RingActiveList => Box<RingActiveList>,

@@ -41,7 +41,7 @@
 //! **Caveats**: everything stands still while a roll is called, about three message delays, and after a crash of all until
 //! those are back who may have gone on last. Requests live with those who make them.
 
-mod ballot;
+pub(crate) mod ballot;
 mod lease;
 mod probe;
 mod recovering;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::common::every_setting;
 use crate::visit::visit;
+use conclave_algorithms::consensus::{self, Consensus};
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::family::Registered;
 use conclave_algorithms::mutex::{self, Mutex};
@@ -57,6 +58,14 @@ impl election::Visitor for Mutated {
     }
 }
 
+impl consensus::Visitor for Mutated {
+    type Output = ();
+
+    fn visit<A: Consensus + Algorithm>(self) {
+        mutants_differ::<A>();
+    }
+}
+
 fn mutants_differ<A: Algorithm>() {
     let members = Members::numbered(4);
     let configured = |mutant| {
@@ -82,6 +91,9 @@ fn every_mutant_is_configured_as_itself() {
         visit(about.name, Mutated).expect("listed");
     }
     mutants_differ::<ElectedWorkers>();
+    for about in consensus::all() {
+        consensus::visit(about.name, Mutated).expect("listed");
+    }
 }
 
 #[test]
@@ -226,7 +238,7 @@ fn a_visitor_meets_the_one_that_was_named() {
 #[test]
 fn every_family_is_there_once() {
     let names: Vec<_> = registry::families().iter().map(|family| family.name).collect();
-    assert_eq!(names, ["mutex", "election", "workers"]);
+    assert_eq!(names, ["mutex", "election", "workers", "consensus"]);
     for about in registry::all() {
         assert!(names.contains(&about.family.name), "{}", about.name);
         assert!(!about.family.requests.is_empty());

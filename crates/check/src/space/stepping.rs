@@ -230,6 +230,9 @@ impl<F: Family> Worker<F> {
             }
             Change::Revival { place, life } => {
                 world.budgets.restarts -= 1;
+                if world.budgets.amnesia {
+                    world.ledger.forget(usize::from(place));
+                }
                 world.ledger.restart(usize::from(place), life);
             }
             Change::Drop => {

@@ -2,6 +2,7 @@
 
 mod clocks;
 mod common;
+mod consensus;
 mod controls;
 mod holds;
 mod invariants;

@@ -137,6 +137,8 @@ pub fn needs(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::Schedule => "",
         Trigger::Crash => " (seen after a crash)",
+        Trigger::CrashInside => " (seen after a crash inside a step)",
+        Trigger::Restart => " (seen after a crash and a return)",
         Trigger::Suspicion => " (seen under wrong suspicions)",
         Trigger::Forever => " (seen by a checker, where everyone asks forever)",
     }

@@ -4,6 +4,7 @@ mod bad_input;
 mod checking;
 mod comparing;
 mod completing;
+mod deciding;
 mod drawings;
 mod electing;
 mod examples;

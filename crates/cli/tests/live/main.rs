@@ -5,6 +5,7 @@ mod cluster;
 mod commands;
 mod console;
 mod cost;
+mod deciding;
 mod electing;
 mod endings;
 mod hostile;

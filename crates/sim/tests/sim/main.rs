@@ -2,6 +2,7 @@
 
 mod clocks;
 mod common;
+mod consensus;
 mod counts;
 mod elections;
 mod faults;

@@ -17,10 +17,13 @@ pages![
     "carvalho-roucairol",
     "central",
     "chang-roberts",
+    "flood-set",
     "lamport",
     "lodha-kshemkalyani",
     "maekawa",
     "majority",
+    "paxos",
+    "paxos-log",
     "raymond",
     "ricart-agrawala",
     "ricart-agrawala-token",
@@ -52,6 +55,7 @@ pub fn section(family: &str) -> &'static str {
         "mutex" => "Mutual exclusion",
         "election" => "Elections",
         "workers" => "Masters and workers",
+        "consensus" => "Consensus",
         _ => "",
     }
 }

@@ -174,7 +174,7 @@ fn line(property: &Property, mut text: String) -> String {
     if !property.detail.is_empty() {
         text += &format!(" — {}", property.detail);
     }
-    indented(&format!("  {MARK} {:<10}", property.name), &text)
+    indented(&format!("  {MARK} {:<9} ", property.name), &text)
 }
 
 /// The promise that was broken, and the shortest way there that was found.

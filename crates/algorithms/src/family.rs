@@ -105,6 +105,13 @@ impl Usage {
 pub enum Endless {
     /// They may go on, but everyone who waits gets its turn. The property that says so.
     NobodyStarves(&'static str),
+    /// The same, where waiting is busy: processes that wait keep moving, so that a run in which nobody gets in goes on, too.
+    SomebodyEnters {
+        /// The property that says that somebody gets in.
+        progress: &'static str,
+        /// The property that says that everyone who waits does.
+        starvation: &'static str,
+    },
     /// There are none. The property that says so.
     Never(&'static str),
 }
@@ -148,6 +155,11 @@ pub trait Family: Sized + 'static {
     /// The name of the lock that an event is about, where locks have names.
     fn lock_told(_event: &EventOf<Self>) -> Option<String> {
         None
+    }
+
+    /// Whether the application of this process asks for anything. One that only serves the others has none.
+    fn has_application(_process: NodeId) -> bool {
+        true
     }
 
     /// Whether a process that says so has left, and does nothing any more.

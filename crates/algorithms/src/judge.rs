@@ -92,6 +92,11 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// Nothing moves any more: what is broken by that.
     fn quiet(&self, breaches: &mut Vec<Breach>);
 
+    /// Whether something has happened after which nothing is promised of runs without end.
+    fn excuses(&self) -> bool {
+        false
+    }
+
     /// The most entries by others that a request which now waits has had to see since it became known; 0 where it
     /// means nothing. The largest value over all states is the overtaking of the algorithm.
     fn overtaking(&self) -> u64 {

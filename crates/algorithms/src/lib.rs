@@ -31,6 +31,7 @@ mod formula;
 mod judge;
 mod led;
 pub mod measure;
+pub mod memory;
 pub mod mutex;
 mod named;
 mod recovery;

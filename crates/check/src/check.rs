@@ -10,7 +10,7 @@ use conclave_core::{Deviation, Members, NodeId, Reading};
 use conclave_trace::{Block, Command, Script, Setup};
 
 use crate::explore::{Space, Typed};
-use crate::graph::Lasso;
+use crate::graph::{Graph, Lasso};
 use crate::lead::suspects;
 use crate::model::{Budgets, Model, Terms};
 use crate::path::Walk;
@@ -183,7 +183,7 @@ impl Use for Checker<'_> {
         let setup = Setup { settings: settings.clone(), ..self.setup.clone() };
         let options = self.options;
         let usual = (about.synchrony == Synchrony::Synchronous).then_some(1);
-        let budgets = self.budgets(&prepared.members);
+        let budgets = self.budgets(&prepared.members, F::has_application);
         let grows = budgets.contains(&AskBudget::Forever) || prepared.normalises;
         let is_mortal = |id: NodeId| options.mortals.as_ref().is_none_or(|mortals| mortals.contains(&id));
         let ahead = |id: NodeId| options.clocks.iter().rev().find(|(process, _)| *process == id);
@@ -211,9 +211,9 @@ impl Use for Checker<'_> {
 
 impl Checker<'_> {
     /// How often each process asks, by place.
-    fn budgets(&self, members: &Members) -> Vec<AskBudget> {
+    fn budgets(&self, members: &Members, has_application: fn(NodeId) -> bool) -> Vec<AskBudget> {
         let starters = self.options.starters.as_ref();
-        let asks = |id: NodeId| starters.is_none_or(|starters| starters.contains(&id));
+        let asks = |id: NodeId| has_application(id) && starters.is_none_or(|some| some.contains(&id));
         let times = |id| if asks(id) { self.options.entries } else { AskBudget::Times(0) };
         members.iter().map(times).collect()
     }
@@ -312,17 +312,28 @@ fn endless(search: &Search) -> Option<(&'static str, String, Lasso)> {
             let lasso = graph.fair_lasso(|_| true)?;
             Some((property, "messages circulate forever".into(), lasso))
         }
-        Endless::NobodyStarves(property) => {
-            let starved = |place: usize| {
-                let lasso = graph.fair_lasso(|state| search.is_waiting(state, place))?;
-                Some((lasso, place))
+        Endless::NobodyStarves(property) => starved(search, graph, property),
+        Endless::SomebodyEnters { progress, starvation } => {
+            let places = 0..search.terms().n();
+            let is_futile = |state| {
+                places.clone().any(|place| search.is_waiting(state, place))
+                    && !places.clone().any(|place| search.is_inside(state, place))
             };
-            let found = (0..search.terms().n()).filter_map(starved);
-            let (lasso, place) = found.min_by_key(|(lasso, place)| (lasso.start, *place))?;
-            let who = search.terms().members.at(place);
-            Some((property, format!("{who} waits forever, and everything that can go on goes on"), lasso))
+            match graph.fair_lasso(is_futile) {
+                Some(lasso) => Some((progress, "somebody waits, and nobody ever gets in".into(), lasso)),
+                None => starved(search, graph, starvation),
+            }
         }
     }
+}
+
+/// A run without end in which one process waits all the time.
+fn starved(search: &Search, graph: &Graph, property: &'static str) -> Option<(&'static str, String, Lasso)> {
+    let of = |place: usize| Some((graph.fair_lasso(|state| search.is_waiting(state, place))?, place));
+    let found = (0..search.terms().n()).filter_map(of);
+    let (lasso, place) = found.min_by_key(|(lasso, place)| (lasso.start, *place))?;
+    let who = search.terms().members.at(place);
+    Some((property, format!("{who} waits forever, and everything that can go on goes on"), lasso))
 }
 
 /// Searches with commuting steps left out, after a few runs to learn from; and again whenever somebody turns out to send

@@ -6,6 +6,7 @@
 
 use core::any::Any;
 
+use conclave_algorithms::Ledger as _;
 use conclave_algorithms::application::App as _;
 use conclave_algorithms::family::{Endless, Family, timer_word};
 use conclave_core::{Incarnation, Message as _};
@@ -35,6 +36,8 @@ pub trait Space: Any + Send + Sync {
     fn absorb(&mut self, explorer: &mut dyn Explorer) -> Renumbered;
     /// What is asked of a process again and again.
     fn meta(&self, root: &[u32], place: usize) -> &Meta;
+    /// Whether nothing is promised any more of a run without end.
+    fn is_excused(&self, root: &[u32]) -> bool;
     /// The messages in flight between two processes.
     fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter];
     /// Whether more messages than this are in flight between two processes.
@@ -164,6 +167,10 @@ impl<F: Family> Space for Typed<F> {
 
     fn meta(&self, root: &[u32], place: usize) -> &Meta {
         &self.tables.metas[self.tables.nodes.get(root[place])[0] as usize]
+    }
+
+    fn is_excused(&self, root: &[u32]) -> bool {
+        self.tables.worlds.get(root[self.model.n()]).ledger.excuses()
     }
 
     fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter] {

@@ -478,10 +478,16 @@ impl Search {
         self.workers.iter().flat_map(|worker| worker.found().unpromised.keys().copied()).collect()
     }
 
-    /// Whether the application of a process waits for its turn in a state.
+    /// Whether the application of a process waits for its turn in a state, and was promised to get it.
     #[must_use]
     pub fn is_waiting(&self, state: u32, place: usize) -> bool {
-        self.space.meta(self.states.root(state), place).is_waiting
+        let root = self.states.root(state);
+        self.space.meta(root, place).is_waiting && !self.space.is_excused(root)
+    }
+
+    /// Whether the application of a process has what only some may have.
+    pub fn is_inside(&self, state: u32, place: usize) -> bool {
+        self.space.meta(self.states.root(state), place).is_inside
     }
 }
 

@@ -30,6 +30,7 @@ pub struct Tables<F: Family> {
 pub struct Meta {
     pub is_up: bool,
     pub is_waiting: bool,
+    pub is_inside: bool,
     pub life: Incarnation,
     /// Of each thing that the application may ask: whether it does at last, and whether it is a cancel.
     pub asks: Box<[(bool, bool)]>,
@@ -136,6 +137,7 @@ impl Meta {
         Self {
             is_up: cell.state.is_some(),
             is_waiting: cell.state.is_some() && cell.app.is_waiting(),
+            is_inside: cell.state.is_some() && cell.app.is_inside(),
             life: cell.life,
             asks: asks::<F>(cell).iter().map(|ask| (ask.is_fair, ask.is_cancel)).collect(),
             timers: cell.timers.iter().map(|armed| (armed.min, armed.max)).collect(),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conclave_algorithms::family::{Kind, Searches};
-use conclave_algorithms::{About, Channels, Mutant, Synchrony};
+use conclave_algorithms::{About, Channels, Finding, Mutant, Synchrony};
 use conclave_check::{AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report, Stopped};
 use conclave_core::{Members, NodeId};
 use conclave_sim::Played;
@@ -390,6 +390,7 @@ impl Replayed {
                     Some(violation) => {
                         Some(format!("it sees {} broken: {}", violation.property, violation.detail))
                     }
+                    None if is_broken(&played, found.property) => None,
                     None => Some("it sees nothing broken".into()),
                 };
                 Self { played: Some(played), disagreement }
@@ -407,6 +408,13 @@ impl Replayed {
     fn json(&self) -> Value {
         json!({ "agrees": self.disagreement.is_none(), "detail": self.disagreement })
     }
+}
+
+/// Whether the simulator found a property broken, promised or not: that somebody starves is shown although some algorithms
+/// promise no better.
+fn is_broken(played: &Played, property: &str) -> bool {
+    let is_broken = |finding: &Finding| matches!(finding, Finding::Broken(_));
+    played.judgements.iter().any(|judged| judged.property == property && is_broken(&judged.finding))
 }
 
 /// What a search found with steps left out, beside what it found without.

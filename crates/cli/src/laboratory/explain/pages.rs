@@ -13,17 +13,25 @@ macro_rules! pages {
 }
 
 pages![
+    "bakery",
     "bully",
     "carvalho-roucairol",
     "central",
     "chang-roberts",
     "flood-set",
+    "compare-and-swap",
+    "critical-region",
+    "flag",
+    "interrupts",
     "lamport",
     "lodha-kshemkalyani",
     "maekawa",
     "majority",
     "paxos",
     "paxos-log",
+    "mcs",
+    "monitor",
+    "peterson",
     "raymond",
     "ricart-agrawala",
     "ricart-agrawala-token",
@@ -31,9 +39,14 @@ pages![
     "ring-ballot",
     "ring-k-leaders",
     "ring-list",
+    "semaphore",
     "singhal",
     "suzuki-kasami",
+    "swap",
+    "test-and-set",
+    "ticket",
     "token-ring",
+    "waiting-array",
     "workers",
 ];
 
@@ -56,6 +69,7 @@ pub fn section(family: &str) -> &'static str {
         "election" => "Elections",
         "workers" => "Masters and workers",
         "consensus" => "Consensus",
+        "memory" => "Shared memory",
         _ => "",
     }
 }

@@ -178,6 +178,10 @@ pub enum Trigger {
     Restart,
     /// A failure detector that calls the living dead.
     Suspicion,
+    /// Clocks that are wrong.
+    Clocks,
+    /// Messages that take time, which no search knows: only a run in time shows it.
+    Time,
     /// Everyone asks forever. No random run that comes to an end shows it, only a search through all states: most of
     /// these mutants let somebody wait forever although things keep moving.
     Forever,
@@ -193,6 +197,8 @@ impl Trigger {
             Self::CrashInside => "crash-inside",
             Self::Restart => "restart",
             Self::Suspicion => "suspicion",
+            Self::Clocks => "clocks",
+            Self::Time => "time",
             Self::Forever => "forever",
         }
     }

@@ -100,6 +100,10 @@ impl Protocol for Erased {
         self.value.phase()
     }
 
+    fn reads_clock(&self) -> bool {
+        self.value.reads_clock()
+    }
+
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         self.value.visit_counters(visit);
     }
@@ -272,6 +276,7 @@ trait Machine: Value {
         out: &mut dyn Effects<Erased>,
     );
     fn phase(&self) -> Phase;
+    fn reads_clock(&self) -> bool;
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>));
     fn assert_invariants(&self);
 }
@@ -293,6 +298,10 @@ impl<P: Protocol> Machine for P {
 
     fn phase(&self) -> Phase {
         Protocol::phase(self)
+    }
+
+    fn reads_clock(&self) -> bool {
+        Protocol::reads_clock(self)
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::hash::Hash;
 
-use conclave_core::{Counter, Incarnation, Input, NodeId, Observer, Protocol};
+use conclave_core::{Counter, Incarnation, Input, NodeId, Observer, Protocol, Shown};
 
 /// An observer that judges the properties of a family.
 pub trait Judge<P: Protocol>: Observer<P> {
@@ -44,6 +44,9 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// The process at a place.
     fn process(&self, place: usize) -> NodeId;
 
+    /// What the clock of a process shows in the step that it is about to take; of processes that read their clocks.
+    fn clock(&mut self, _place: usize, _shown: Shown) {}
+
     /// A process is about to handle an input.
     fn input(&mut self, place: usize, input: &Input<P>);
 
@@ -59,8 +62,8 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// A process told its application something; what that breaks is added to `breaches`.
     fn emit(&mut self, place: usize, event: &P::Event, breaches: &mut Vec<Breach>);
 
-    /// A process has handled its input.
-    fn handled(&mut self, _place: usize, _state: &P) {}
+    /// A process has handled its input; what its state breaks is added to `breaches`.
+    fn handled(&mut self, _place: usize, _state: &P, _breaches: &mut Vec<Breach>) {}
 
     /// A process accused a peer of breaking the protocol.
     fn reject(&mut self, place: usize, from: NodeId, why: &'static str, breaches: &mut Vec<Breach>) {

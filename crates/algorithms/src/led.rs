@@ -291,6 +291,10 @@ where
         self.application.phase()
     }
 
+    fn reads_clock(&self) -> bool {
+        self.election.reads_clock() || self.application.reads_clock()
+    }
+
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         self.election.visit_counters(visit);
         self.application.visit_counters(visit);

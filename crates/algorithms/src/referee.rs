@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use conclave_core::{Incarnation, Input, Moment, NodeId, Observer, Process, Protocol, Transit};
+use conclave_core::{Incarnation, Input, Moment, NodeId, Observer, Process, Protocol, Shown, Transit};
 
 use crate::judge::{Breach, Ending, Finding, Judge, Judgement, Ledger, PropertyKind, Violation};
 
@@ -67,6 +67,10 @@ impl<P: Protocol, L: Ledger<P>> Referee<P, L> {
 }
 
 impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
+    fn clock(&mut self, _at: &Moment, process: Process, shown: Shown) {
+        self.ledger.clock(process.index(), shown);
+    }
+
     fn input(&mut self, _at: &Moment, process: Process, input: &Input<P>) {
         self.ledger.input(process.index(), input);
     }
@@ -102,8 +106,10 @@ impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
         self.judge(at.step, alloc::vec![Breach::of_invariant(process.id, why)]);
     }
 
-    fn handled(&mut self, _at: &Moment, process: Process, state: &P) {
-        self.ledger.handled(process.index(), state);
+    fn handled(&mut self, at: &Moment, process: Process, state: &P) {
+        let mut breaches = Vec::new();
+        self.ledger.handled(process.index(), state, &mut breaches);
+        self.judge(at.step, breaches);
     }
 
     fn interrupt(&mut self, _at: &Moment, _process: Process, _after: u32) {

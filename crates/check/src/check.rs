@@ -419,7 +419,7 @@ impl Examined {
         let wrong = members.iter().zip(clocks).filter(|(_, reading)| **reading != Reading::ZERO);
         let set = |(process, reading): (NodeId, &Reading)| {
             let deviation = Deviation { offset: reading.0, drift: 0 };
-            Command::Clock { process, deviation }
+            Command::Clock { process, deviation, at: None }
         };
         wrong.map(set).collect()
     }

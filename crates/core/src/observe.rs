@@ -3,7 +3,7 @@
 //! Properties, metrics, recorders and digests are all observers. They see what the driver sees: inputs, effects,
 //! messages, and the views (phase, leader) of the process that has just moved; never the inside of an algorithm.
 
-use crate::{Deviation, Incarnation, Input, NodeId, Protocol};
+use crate::{Deviation, Incarnation, Input, NodeId, Protocol, Shown};
 
 /// A process as a driver knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +84,10 @@ pub enum Disturbance {
 
 /// Watches a run. Every method may be left out.
 pub trait Observer<P: Protocol> {
+    /// What the clock of a process shows in its next step; [`input`](Self::input) follows. Only of processes that read
+    /// their clocks.
+    fn clock(&mut self, _at: &Moment, _process: Process, _shown: Shown) {}
+
     /// A process is about to handle an input.
     fn input(&mut self, _at: &Moment, _process: Process, _input: &Input<P>) {}
 
@@ -131,6 +135,11 @@ pub trait Observer<P: Protocol> {
 impl<P: Protocol> Observer<P> for () {}
 
 impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
+    #[inline(always)]
+    fn clock(&mut self, at: &Moment, process: Process, shown: Shown) {
+        self.0.clock(at, process, shown);
+        self.1.clock(at, process, shown);
+    }
     #[inline(always)]
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
         self.0.input(at, process, input);
@@ -192,6 +201,12 @@ impl<P: Protocol, A: Observer<P>, B: Observer<P>> Observer<P> for (A, B) {
 
 /// Somebody watches, or nobody: told at run time, so that the code of a run is there once and not twice.
 impl<P: Protocol, O: Observer<P>> Observer<P> for Option<O> {
+    #[inline(always)]
+    fn clock(&mut self, at: &Moment, process: Process, shown: Shown) {
+        if let Some(observer) = self {
+            observer.clock(at, process, shown);
+        }
+    }
     #[inline(always)]
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
         if let Some(observer) = self {
@@ -266,6 +281,9 @@ impl<P: Protocol, O: Observer<P>> Observer<P> for Option<O> {
 
 /// Somebody watches whose type is erased.
 impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for alloc::boxed::Box<O> {
+    fn clock(&mut self, at: &Moment, process: Process, shown: Shown) {
+        (**self).clock(at, process, shown);
+    }
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
         (**self).input(at, process, input);
     }

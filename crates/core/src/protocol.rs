@@ -51,6 +51,11 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// What the process is doing, in the words of its family.
     fn phase(&self) -> Phase;
 
+    /// Whether this process reads its clock ([`Effects::now`]): then what the clock shows belongs to the record of a run.
+    fn reads_clock(&self) -> bool {
+        false
+    }
+
     /// Visits every number of the state that only grows, so that the checker can shift it back.
     fn visit_counters(&mut self, _visit: &mut dyn FnMut(Counter<'_>)) {}
 

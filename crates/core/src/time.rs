@@ -39,6 +39,23 @@ impl Reading {
     }
 }
 
+/// What a clock showed at a moment, and what it should have shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Shown {
+    /// The true time, in microseconds.
+    pub truth: u64,
+    /// How many nanoseconds the clock was ahead of it.
+    pub ahead: i64,
+}
+
+impl Shown {
+    /// What the clock showed.
+    #[must_use]
+    pub fn reading(self) -> Reading {
+        Reading(i64::try_from(self.truth).unwrap_or(i64::MAX).saturating_mul(1_000)).shifted(self.ahead)
+    }
+}
+
 /// How a clock deviates from the true time, written `+20ms`, `-3ms,50ppm` or `50ppm`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deviation {
@@ -91,13 +108,22 @@ impl FromStr for Deviation {
                 if !size.ends_with(|last: char| last.is_ascii_alphabetic()) && size != "0" {
                     return Err(wrong());
                 }
-                let micros = parse_time(size).map_err(|_| wrong())?;
-                if found.0.replace(signed(micros as i64 * 1_000)).is_some() {
+                let nanos = parse_nanos(size).ok_or_else(wrong)?;
+                if found.0.replace(signed(nanos)).is_some() {
                     return Err(wrong());
                 }
             }
         }
         Ok(Self { offset: found.0.unwrap_or(0), drift: found.1.unwrap_or(0) })
+    }
+}
+
+/// A time in nanoseconds: whole ones, or any time that people write.
+fn parse_nanos(text: &str) -> Option<i64> {
+    match text.strip_suffix("ns") {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok(),
+        Some(_) => None,
+        None => i64::try_from(parse_time(text).ok()?).ok()?.checked_mul(1_000),
     }
 }
 
@@ -117,6 +143,7 @@ impl Display for Deviation {
         let sign = |value: i64| if value < 0 { '-' } else { '+' };
         let micros = self.offset.unsigned_abs() / 1_000;
         let (size, unit) = match micros {
+            _ if !self.offset.unsigned_abs().is_multiple_of(1_000) => (self.offset.unsigned_abs(), "ns"),
             _ if micros.is_multiple_of(1_000_000) => (micros / 1_000_000, "s"),
             _ if micros.is_multiple_of(1_000) => (micros / 1_000, "ms"),
             _ => (micros, "us"),
@@ -208,14 +235,30 @@ mod tests {
             ("1.5s", 1_500_000_000, 0),
             ("+250us,-100ppm", 250_000, -100_000),
             ("0", 0, 0),
+            ("-20000050ns,1ppm", -20_000_050, 1_000),
+            ("1700000000000000001ns", 1_700_000_000_000_000_001, 0),
         ] {
             let deviation = Deviation { offset, drift };
             assert_eq!(text.parse(), Ok(deviation), "{text}");
             assert_eq!(deviation.to_string().parse(), Ok(deviation), "{text}");
         }
-        for wrong in
-            ["", "20", "+-3ms", "3ms,4ms", "1ppm,2ppm", "ppm", "1.2345ppm", "500001ppm", "é", "+", ","]
-        {
+        for wrong in [
+            "",
+            "20",
+            "ns",
+            "+1.5ns",
+            "-+2ns",
+            "99999999999999999999ns",
+            "+-3ms",
+            "3ms,4ms",
+            "1ppm,2ppm",
+            "ppm",
+            "1.2345ppm",
+            "500001ppm",
+            "é",
+            "+",
+            ",",
+        ] {
             assert!(wrong.parse::<Deviation>().is_err(), "{wrong}");
         }
     }

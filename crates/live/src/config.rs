@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use conclave_core::{NodeId, Timing};
-use conclave_net::{DetectorConfig, NodeConfig, TlsConfig};
+use conclave_core::{Deviation, NodeId, Timing};
+use conclave_net::{ClockConfig, DetectorConfig, NodeConfig, TlsConfig};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -43,6 +43,9 @@ pub struct ProcessConfig {
     /// No silence shorter than this makes a process a suspect, in milliseconds.
     #[serde(default = "suspect_after")]
     pub suspect_after_ms: u64,
+    /// How the clock of the process deviates from that of the machine: `+20ms,50ppm`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<String>,
     /// Settings of the algorithm.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
@@ -138,7 +141,20 @@ impl ProcessConfig {
         if let Some(twice) = self.peers.iter().find(|peer| !seen.insert(peer.id)) {
             return Some(format!("process {} is among the peers twice", twice.id));
         }
-        (!seen.contains(&self.id)).then(|| format!("process {} is not among the peers", self.id))
+        if !seen.contains(&self.id) {
+            return Some(format!("process {} is not among the peers", self.id));
+        }
+        self.deviation().err()
+    }
+
+    fn deviation(&self) -> Result<Deviation, String> {
+        self.clock.as_ref().map_or(Ok(Deviation::default()), |clock| clock.parse())
+    }
+
+    /// The clock that the process reads: it counts from the epoch, and is as wrong as the file says.
+    #[must_use]
+    pub fn clock(&self) -> ClockConfig {
+        ClockConfig { zero: self.epoch(), deviation: self.deviation().unwrap_or_default() }
     }
 
     /// As text for a file.

@@ -188,7 +188,7 @@ async fn serve(
         seed: None,
     };
     let recording = process.record.then(|| Recording::erased(header, process.epoch()));
-    let options = Options { recording, ..Options::default() };
+    let options = Options { recording, clock: process.clock(), ..Options::default() };
     // The driver takes the data directory for itself; only then the socket in it is ours to replace.
     let codec = Codec::erased(&config);
     let (node, events) = start_with::<Erased>(process.node(), config, codec, options).await?;

@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use conclave_core::NodeId;
+use conclave_core::{Deviation, NodeId};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cluster::{
@@ -48,8 +48,18 @@ pub struct Plan {
     pub transmission: Duration,
     /// The shortest silence that makes a process a suspect.
     pub suspect_after: Duration,
+    /// Whose clocks are wrong, and how.
+    pub clocks: Vec<(NodeId, Deviation)>,
     /// The program that is a process if it is called with `node --config FILE --with-parent`.
     pub program: PathBuf,
+}
+
+impl Plan {
+    /// How the clock of a process deviates, in the words of its file; of several that are given, the last counts.
+    fn clock_of(&self, id: NodeId) -> Option<String> {
+        let given = self.clocks.iter().rev().find(|(process, _)| *process == id);
+        given.map(|(_, deviation)| deviation.to_string())
+    }
 }
 
 /// The parent of the processes of a cluster.
@@ -372,6 +382,7 @@ fn write_configs(dir: &Path, plan: &Plan, processes: &[Member]) -> Result<(), Cl
             transmission_ms: ms(plan.transmission),
             processing_ms: ms(plan.transmission / 5),
             suspect_after_ms: ms(plan.suspect_after),
+            clock: plan.clock_of(member.id),
             settings: plan.settings.clone(),
             tls: None,
             peers: peers.clone(),

@@ -34,6 +34,7 @@ fn configs(home: &Path) -> Vec<ProcessConfig> {
         processing_ms: 100,
         suspect_after_ms: 20_000,
         settings: BTreeMap::new(),
+        clock: None,
         tls: None,
         peers: peers.clone(),
     };

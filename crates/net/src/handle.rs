@@ -13,6 +13,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
+use crate::clock::{Clock, ClockConfig};
 use crate::codec::Codec;
 use crate::config::{ConfigError, NodeConfig};
 use crate::hello::Identity;
@@ -32,11 +33,13 @@ pub struct Options<P: Protocol> {
     pub store: Option<Box<dyn Stable>>,
     /// Writes a record of the run into the data directory.
     pub recording: Option<Recording<P>>,
+    /// The clock that the process reads.
+    pub clock: ClockConfig,
 }
 
 impl<P: Protocol> Default for Options<P> {
     fn default() -> Self {
-        Self { listener: None, store: None, recording: None }
+        Self { listener: None, store: None, recording: None, clock: ClockConfig::default() }
     }
 }
 
@@ -135,6 +138,7 @@ pub async fn start_with<P: Protocol>(
     let data = DataDir::open(&config.data)?;
     let life = data.life();
     let nodes: Vec<NodeId> = members.iter().collect();
+    let clock = Clock::start(&options.clock);
     let begin = |words| Journal::begin(words, &nodes, config.id, life, data.path());
     let journal = options.recording.map(begin).transpose().map_err(StartError::Record)?;
     let record = journal.as_ref().map(|journal| journal.path().to_owned());
@@ -163,6 +167,7 @@ pub async fn start_with<P: Protocol>(
         requests,
         events,
         tally: Arc::clone(&tally),
+        clock,
     };
     let (end, ending) = watch::channel(End::NotYet);
     let (ready_in, ready) = oneshot::channel();

@@ -50,6 +50,7 @@
 
 mod accept;
 pub mod certificate;
+mod clock;
 mod codec;
 mod config;
 pub mod detector;
@@ -69,6 +70,7 @@ mod timers;
 mod tls;
 mod weave;
 
+pub use clock::ClockConfig;
 pub use codec::Codec;
 pub use config::{ConfigError, Limits, NodeConfig};
 pub use detector::DetectorConfig;

@@ -223,7 +223,7 @@ impl History {
 /// Something that nobody wrote down.
 pub(crate) fn inferred(process: NodeId, what: What, time: u64, cause: Option<u64>) -> Record {
     let (phase, vector) = (String::new(), None);
-    Record { id: 0, time, process: Some(process), what, phase, cause, lamport: 0, vector }
+    Record { id: 0, time, process: Some(process), what, phase, clock: None, cause, lamport: 0, vector }
 }
 
 /// A last life that somebody suspects to the end is over, if it did nothing afterwards.

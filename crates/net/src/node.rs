@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use conclave_core::{Effect, Incarnation, Input, Message, NodeId, Protocol, Reading, Timed};
+use conclave_core::{Effect, Incarnation, Input, Message, NodeId, Protocol, Timed};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use crate::clock::Clock;
 use crate::frame::Stamp;
 use crate::outbox::{Letter, Pushed};
 use crate::peer::{Arrival, Hub, Peer, Stage, lock};
@@ -104,6 +105,7 @@ pub(crate) struct Core<P: Protocol> {
     pub requests: mpsc::Receiver<P::Request>,
     pub events: mpsc::Sender<P::Event>,
     pub tally: Arc<Mutex<Tally>>,
+    clock: Clock,
     beliefs: BTreeMap<NodeId, Belief>,
     timers: Timers<P::Timer>,
     effects: Vec<Effect<P>>,
@@ -124,11 +126,12 @@ pub(crate) struct Parts<P: Protocol> {
     pub requests: mpsc::Receiver<P::Request>,
     pub events: mpsc::Sender<P::Event>,
     pub tally: Arc<Mutex<Tally>>,
+    pub clock: Clock,
 }
 
 impl<P: Protocol> Core<P> {
     pub fn new(parts: Parts<P>) -> Self {
-        let Parts { hub, state, store, journal, inbox, requests, events, tally } = parts;
+        let Parts { hub, state, store, journal, inbox, requests, events, tally, clock } = parts;
         let belief = |peer: &Arc<Peer>| Belief {
             peer: Arc::clone(peer),
             life: None,
@@ -147,6 +150,7 @@ impl<P: Protocol> Core<P> {
             requests,
             events,
             tally,
+            clock,
             beliefs,
             timers: Timers::new(),
             effects: Vec::new(),
@@ -311,15 +315,17 @@ impl<P: Protocol> Core<P> {
 
     /// Hands one input to the state machine and stages what it wants done.
     fn step(&mut self, input: Input<P>, stamp: Option<&Stamp>) -> Result<(), NodeError> {
+        let shown = self.clock.read();
         if let Some(journal) = &mut self.journal {
             let sender = match &input {
                 Input::Receive { from, .. } => self.beliefs.get(from).map(|belief| belief.peer.place),
                 _ => None,
             };
-            journal.input(&input, stamp, sender);
+            let read = self.state.reads_clock().then_some(shown);
+            journal.input(&input, stamp, sender, read);
         }
         let mut effects = core::mem::take(&mut self.effects);
-        self.state.handle(input, &mut Timed { now: machine_clock(), effects: &mut effects });
+        self.state.handle(input, &mut Timed { now: shown.reading(), effects: &mut effects });
         let staged = effects.drain(..).try_for_each(|effect| self.stage(effect));
         self.effects = effects;
         if let Some(journal) = &mut self.journal {
@@ -428,10 +434,4 @@ impl<P: Protocol> Core<P> {
             }
         }
     }
-}
-
-/// The clock of this machine, since 1970. It may jump: nothing here relies on it but what a process reads.
-fn machine_clock() -> Reading {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Reading::ZERO.after(since)
 }

@@ -14,14 +14,15 @@ use core::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use conclave_algorithms::erased::{Erased, ErasedEvent, ErasedRequest};
 use conclave_algorithms::family::{EventOf, EventText, Family, RequestOf, timer_word};
-use conclave_core::{Incarnation, Input, LamportClock, NodeId, Phase, Protocol, VectorClock};
+use conclave_core::{Incarnation, Input, LamportClock, NodeId, Phase, Protocol, Shown, VectorClock};
 use conclave_trace::{Carried, Header, Record, What};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::{Clock, ClockConfig};
 use crate::frame::Stamp;
 
 pub(crate) const FORMAT: &str = "conclave-record";
@@ -146,23 +147,6 @@ pub(crate) struct Journal<P: Protocol> {
     nth: Vec<u64>,
 }
 
-/// Microseconds since the epoch, which never go back within a life.
-struct Clock {
-    start: Instant,
-    start_us: u64,
-}
-
-impl Clock {
-    fn new(epoch: SystemTime) -> Self {
-        let since = SystemTime::now().duration_since(epoch).unwrap_or_default();
-        Self { start: Instant::now(), start_us: since.as_micros() as u64 }
-    }
-
-    fn now(&self) -> u64 {
-        self.start_us + self.start.elapsed().as_micros() as u64
-    }
-}
-
 impl<P: Protocol> Journal<P> {
     /// Begins the record of a life.
     pub fn begin(
@@ -187,7 +171,7 @@ impl<P: Protocol> Journal<P> {
         let mut ready = serde_json::to_vec(&opening)?;
         ready.push(b'\n');
         let mut journal = Self {
-            clock: Clock::new(words.epoch),
+            clock: Clock::start(&ClockConfig { zero: words.epoch, ..ClockConfig::default() }),
             words,
             process,
             place,
@@ -223,10 +207,11 @@ impl<P: Protocol> Journal<P> {
         self.vector.tick(self.place);
         let record = Record {
             id: self.next_id,
-            time: self.clock.now(),
+            time: self.clock.truth(),
             process: Some(self.process),
             what,
             phase: String::new(),
+            clock: None,
             cause: self.input,
             lamport: self.lamport.tick(),
             vector: Some(self.vector.clone()),
@@ -236,8 +221,15 @@ impl<P: Protocol> Journal<P> {
         self.step.last_mut().expect("it was pushed")
     }
 
-    /// An input is about to be handled; with the stamp of its message, if it brings one.
-    pub fn input(&mut self, input: &Input<P>, stamp: Option<&Stamp>, sender: Option<usize>) {
+    /// An input is about to be handled; with the stamp of its message, if it brings one, and what the clock shows, if the
+    /// process reads it.
+    pub fn input(
+        &mut self,
+        input: &Input<P>,
+        stamp: Option<&Stamp>,
+        sender: Option<usize>,
+        read: Option<Shown>,
+    ) {
         self.input = None;
         let id = self.next_id;
         match input {
@@ -264,6 +256,9 @@ impl<P: Protocol> Journal<P> {
             }
         }
         self.input = Some(id);
+        if let Some(line) = self.step.last_mut() {
+            line.record.clock = read;
+        }
     }
 
     /// A message is sent; returns the stamp that travels with it.

@@ -3,7 +3,7 @@
 use core::fmt::{Display, Formatter};
 use core::str::FromStr;
 
-use conclave_core::{Deviation, NodeId, Reading};
+use conclave_core::{Deviation, NodeId, Shown};
 
 use crate::span::{parse_time, show_time};
 
@@ -63,9 +63,9 @@ impl Clocks {
     }
 
     /// What the clock at a place shows when the run has lasted so many microseconds.
-    pub fn read(&self, place: usize, now: u64) -> Reading {
-        let truth = Reading(i64::try_from(now).unwrap_or(i64::MAX).saturating_mul(1_000));
-        self.at(place).map_or(truth, |(since, deviation)| truth.shifted(deviation.after(now - since)))
+    pub fn read(&self, place: usize, now: u64) -> Shown {
+        let ahead = self.at(place).map_or(0, |(since, deviation)| deviation.after(now.saturating_sub(since)));
+        Shown { truth: now, ahead }
     }
 
     /// How many microseconds pass while the clock at a place counts so many.
@@ -77,6 +77,7 @@ impl Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conclave_core::Reading;
 
     #[test]
     fn clocks_are_set_as_they_are_written() {
@@ -93,8 +94,8 @@ mod tests {
     fn a_clock_deviates_from_the_moment_at_which_it_is_set() {
         let mut clocks = Clocks::default();
         clocks.set(1, 1_000_000, Deviation { offset: 5_000, drift: 1_000_000 });
-        assert_eq!(clocks.read(0, 3_000_000), Reading(3_000_000_000));
-        assert_eq!(clocks.read(1, 3_000_000), Reading(3_000_000_000 + 5_000 + 2_000_000));
+        assert_eq!(clocks.read(0, 3_000_000).reading(), Reading(3_000_000_000));
+        assert_eq!(clocks.read(1, 3_000_000).reading(), Reading(3_000_000_000 + 5_000 + 2_000_000));
         assert_eq!((clocks.true_span(0, 1_001), clocks.true_span(1, 1_001)), (1_001, 1_000));
     }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use conclave_algorithms::demand::{Demand, Load, PlannedAsk, Who};
 use conclave_algorithms::{Channels, Trigger};
-use conclave_core::{Members, Timing};
+use conclave_core::{Deviation, Members, NodeId, Timing};
 
 use crate::clocks::ClockSetting;
 use crate::faults::{Crash, Detector, Faults, Inside};
@@ -91,11 +91,22 @@ impl Plan {
         let mut rng = Rng::new(self.seed, stream::PROVOCATION);
         match trigger {
             // No failure helps to see what takes forever.
-            Trigger::Schedule | Trigger::Forever => {}
+            Trigger::Schedule | Trigger::Forever | Trigger::Time => {}
             Trigger::Crash => self.crash_some(&mut rng, None, None),
             Trigger::CrashInside => self.crash_some(&mut rng, None, Some(Inside::Chance)),
             // Soon enough to take part in what the last life took part in.
             Trigger::Restart => self.crash_some(&mut rng, Some(self.longest_delay() / 2 + 1), None),
+            // Each is further ahead than the one before it.
+            Trigger::Clocks if self.clocks.is_empty() => {
+                let step = i64::try_from(self.longest_delay()).unwrap_or(i64::MAX).saturating_mul(1_000);
+                let ahead = |(process, place): (NodeId, i64)| ClockSetting {
+                    process,
+                    at: 0,
+                    deviation: Deviation { offset: step.saturating_mul(place), drift: 0 },
+                };
+                self.clocks = self.members.iter().zip(0..).map(ahead).collect();
+            }
+            Trigger::Clocks => {}
             Trigger::Suspicion => {
                 // Several at a time.
                 let (every, lasting) = (self.longest_delay() / 2 + 1, self.longest_delay() * 8);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use conclave_algorithms::erased::{Erased, ErasedEvent, ErasedRequest};
 use conclave_algorithms::family::{EventText, Family, timer_word};
 use conclave_core::{
-    Deviation, Disturbance, Incarnation, Input, Moment, NodeId, Observer, Phase, Process, Protocol, Transit,
+    Deviation, Disturbance, Incarnation, Input, Moment, NodeId, Observer, Phase, Process, Protocol, Shown,
+    Transit,
 };
 use conclave_trace::{Carried, Header, Record, Trace, What};
 
@@ -19,6 +20,8 @@ pub struct Recorder<P: Protocol> {
     input: u32,
     /// The entry of the delivery that comes before the next input.
     delivery: Option<u32>,
+    /// What the clock of the process shows that handles the next input.
+    clock: Option<Shown>,
     /// After how many effects of its step the process that is about to crash was interrupted.
     interrupted: Option<u32>,
     /// Who is no longer in its first life.
@@ -32,6 +35,8 @@ struct Entry<P: Protocol> {
     process: u32,
     cause: u32,
     phase: Option<Phase>,
+    /// What the clock showed, in the entry of an input of a process that reads it.
+    clock: Option<Shown>,
     what: Raw<P>,
 }
 
@@ -74,6 +79,7 @@ impl<P: Protocol> Recorder<P> {
             sends: Vec::new(),
             input: NONE,
             delivery: None,
+            clock: None,
             interrupted: None,
             lives: BTreeMap::new(),
         }
@@ -81,7 +87,14 @@ impl<P: Protocol> Recorder<P> {
 
     fn add(&mut self, at: &Moment, process: usize, cause: u32, what: Raw<P>) -> u32 {
         let id = self.entries.len() as u32;
-        self.entries.push(Entry { time: at.time, process: process as u32, cause, phase: None, what });
+        self.entries.push(Entry {
+            time: at.time,
+            process: process as u32,
+            cause,
+            phase: None,
+            clock: None,
+            what,
+        });
         id
     }
 
@@ -108,11 +121,17 @@ impl<P: Protocol> Default for Recorder<P> {
 
 impl<P: Protocol> Observer<P> for Recorder<P> {
     #[inline]
+    fn clock(&mut self, _at: &Moment, _process: Process, shown: Shown) {
+        self.clock = Some(shown);
+    }
+
+    #[inline]
     fn input(&mut self, at: &Moment, process: Process, input: &Input<P>) {
         let what = match input {
             Input::Start => Raw::Start,
             Input::Receive { .. } => {
                 self.input = self.delivery.take().expect("a message is delivered before it is handled");
+                self.entries[self.input as usize].clock = self.clock.take();
                 return;
             }
             Input::Expire(timer) => Raw::Timer(timer.clone()),
@@ -121,6 +140,7 @@ impl<P: Protocol> Observer<P> for Recorder<P> {
             Input::PeerUp { peer, life } => Raw::Trust(*peer, self.unless_present(*peer, *life)),
         };
         self.input = self.add(at, process.index(), NONE, what);
+        self.entries[self.input as usize].clock = self.clock.take();
     }
 
     #[inline]
@@ -209,6 +229,7 @@ impl<P: Protocol> Recorder<P> {
                 process: header.nodes.get(entry.process as usize).copied(),
                 what,
                 phase: phase.unwrap_or("").to_string(),
+                clock: entry.clock,
                 cause: (entry.cause != NONE).then_some(u64::from(entry.cause)),
                 lamport: 0,
                 vector: None,

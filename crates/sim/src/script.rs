@@ -217,6 +217,7 @@ pub(crate) fn append_violation(trace: &mut Trace, violation: &Violation) {
         process: None,
         what: What::Violation { property: violation.property.into(), detail: violation.detail.clone() },
         phase: String::new(),
+        clock: None,
         cause: None,
         lamport: last.map_or(0, |record| record.lamport),
         vector: None,

@@ -12,7 +12,7 @@ use conclave_algorithms::family::{Kind, timer_word, unknown_request};
 use conclave_algorithms::{Ending, Judge as _};
 use conclave_core::{
     After, Counter, Disturbance, Floors, Incarnation, Input, Members, Message, Moment, NodeId, Observer,
-    Process, Protocol, Reading, Timing, Transit,
+    Process, Protocol, Shown, Timing, Transit,
 };
 use conclave_trace::{Carried, Carry, Command, Which};
 
@@ -250,11 +250,20 @@ impl<R: Observer<Erased>> ScriptedRun<R> {
                 self.world.time = self.world.time.saturating_add(*span);
                 Ok(())
             }
-            Command::Clock { process, deviation } => {
+            Command::Clock { process, deviation, at } => {
                 let index = self.find(*process)?;
+                if let Some(at) = at {
+                    // What was recorded by several processes need not be in the order of time.
+                    let span = at.saturating_sub(self.host.time);
+                    self.host.time = *at;
+                    self.world.time = self.world.time.saturating_add(span);
+                }
                 self.host.clocks.set(index, self.host.time, *deviation);
                 let process = self.world.process(index);
-                self.watch.disturb(&self.world.moment(), &Disturbance::Clock(process, *deviation));
+                // What a clock showed at some time is repeated: that is no news of it.
+                if at.is_none() {
+                    self.watch.disturb(&self.world.moment(), &Disturbance::Clock(process, *deviation));
+                }
                 Ok(())
             }
             Command::Show(process) => self.find(*process).map(|_| ()),
@@ -576,7 +585,7 @@ impl Host<Erased> for ScriptedHost {
         channel.waiting.insert(place, waiting);
     }
 
-    fn read_clock(&self, process: Process) -> Reading {
+    fn read_clock(&self, process: Process) -> Shown {
         self.clocks.read(process.index(), self.time)
     }
 

@@ -3,7 +3,7 @@
 use conclave_algorithms::workload::{Agenda, Item, Workload};
 use conclave_core::{
     After, Chain, Deviation, Disturbance, Incarnation, Input, Members, Moment, NodeId, Observer, Process,
-    Protocol, Reading, Timing, Transit,
+    Protocol, Shown, Timing, Transit,
 };
 
 use crate::channels::LastArrivals;
@@ -906,7 +906,7 @@ impl<P: Protocol, W: Workload<P>> Host<P> for TimedHost<P, W> {
     }
 
     #[inline]
-    fn read_clock(&self, process: Process) -> Reading {
+    fn read_clock(&self, process: Process) -> Shown {
         self.clocks.read(process.index(), self.now)
     }
 

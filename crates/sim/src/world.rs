@@ -18,7 +18,7 @@
 
 use conclave_core::{
     After, Boot, Chain, Disturbance, Effect, Effects, Incarnation, Input, Members, Moment, NodeId, Observer,
-    Process, Protocol, Reading, Timing, Transit,
+    Process, Protocol, Reading, Shown, Timing, Transit,
 };
 use conclave_trace::broken_invariant;
 
@@ -32,7 +32,7 @@ pub trait Host<P: Protocol> {
     /// A message is in flight: deliver it some time.
     fn carry(&mut self, transit: &Transit);
     /// What the clock of a process shows now.
-    fn read_clock(&self, process: Process) -> Reading;
+    fn read_clock(&self, process: Process) -> Shown;
     /// A timer was armed; it replaces one of the same name.
     fn arm(&mut self, at: &Moment, process: Process, timer: P::Timer, after: After);
     /// A timer was stopped.
@@ -351,6 +351,9 @@ impl<P: Protocol> World<P> {
         let process = self.process(index);
         let state = &mut self.states[index];
         debug_assert!(self.cells[index].presence == Presence::Up, "a process that is down handles nothing");
+        if state.reads_clock() {
+            watch.clock(&at, process, host.read_clock(process));
+        }
         watch.input(&at, process, &input);
         let (members, cells, post) = (&self.members, &mut self.cells, &mut self.post);
         state.handle(
@@ -405,7 +408,7 @@ impl<P: Protocol, H: Host<P>, W: Observer<P>> Effects<P> for Outbox<'_, P, H, W>
     }
 
     fn now(&self) -> Reading {
-        self.host.read_clock(self.process)
+        self.host.read_clock(self.process).reading()
     }
 }
 
@@ -596,8 +599,8 @@ mod tests {
             interrupts
         }
         fn carry(&mut self, _transit: &Transit) {}
-        fn read_clock(&self, _process: Process) -> Reading {
-            Reading::ZERO
+        fn read_clock(&self, _process: Process) -> Shown {
+            Shown::default()
         }
         fn arm(&mut self, _at: &Moment, _process: Process, (): (), _after: After) {}
         fn disarm(&mut self, _process: Process, (): &()) {}

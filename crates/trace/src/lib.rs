@@ -26,7 +26,10 @@ pub use jsonl::TraceError;
 pub use mermaid::mermaid;
 pub use order::{Inconsistency, Order, Waiter, Waits};
 pub use record::{Carried, Header, Record, Trace, What};
-pub use script::{Block, Carry, Command, Mistake, Script, ScriptError, Setup, Which, commands_of, newcomers};
+pub use script::{
+    Block, Carry, Command, Mistake, Script, ScriptError, Setup, Which, commands_by_record, commands_of,
+    newcomers,
+};
 pub use shiviz::shiviz;
 pub use stamps::Counted;
 pub use svg::{

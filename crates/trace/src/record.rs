@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use conclave_core::{Message, NodeId, VectorClock};
+use conclave_core::{Message, NodeId, Shown, VectorClock};
 use serde::{Deserialize, Serialize};
 
 use crate::text::{compact, fields_of, message_text};
@@ -68,6 +68,9 @@ pub struct Record {
     /// The phase of the process after it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub phase: String,
+    /// What the clock of the process showed, where an input was handled by a process that reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Shown>,
     /// The record that caused it: the send of a delivery, the input of a send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<u64>,

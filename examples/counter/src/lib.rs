@@ -261,7 +261,7 @@ impl Ledger<Counter> for Tally {
         }
     }
 
-    fn handled(&mut self, place: usize, state: &Counter) {
+    fn handled(&mut self, place: usize, state: &Counter, _breaches: &mut Vec<Breach>) {
         self.known[place] = Some(state.total());
     }
 

@@ -292,7 +292,7 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
     }
 
     #[inline]
-    fn handled(&mut self, place: usize, state: &A) {
+    fn handled(&mut self, place: usize, state: &A, _breaches: &mut Vec<Breach>) {
         let participates = state.is_participant();
         self.began |= participates || (self.unheard && !state.leaders().is_empty());
         let began = participates && !core::mem::replace(&mut self.beliefs[place].participates, participates);

@@ -160,7 +160,7 @@ impl<A: Election> Observer<A> for Properties<A> {
         if belief != state.leaders() {
             self.quarrel.change(at.time, belief, state.leaders());
         }
-        self.ledger.handled(process.index(), state);
+        self.ledger.handled(process.index(), state, &mut Vec::new());
     }
 
     fn interrupt(&mut self, _at: &Moment, _process: Process, _after: u32) {

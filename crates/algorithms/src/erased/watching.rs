@@ -7,7 +7,9 @@ use core::any::Any;
 use core::marker::PhantomData;
 use core::mem::swap;
 
-use conclave_core::{Disturbance, Incarnation, Input, Moment, NodeId, Observer, Process, Protocol, Transit};
+use conclave_core::{
+    Disturbance, Incarnation, Input, Moment, NodeId, Observer, Process, Protocol, Shown, Transit,
+};
 
 use super::{Erased, ErasedEvent, ErasedMessage, ErasedRequest, language, typed};
 use crate::desk::{Client, Deed, Desk, Standing, Wish};
@@ -48,6 +50,10 @@ impl<F, O> Watching<F, O> {
 }
 
 impl<F: Family, O: Observer<F::Protocol>> Observer<Erased> for Watching<F, O> {
+    fn clock(&mut self, at: &Moment, process: Process, shown: Shown) {
+        self.inner.clock(at, process, shown);
+    }
+
     fn input(&mut self, at: &Moment, process: Process, input: &Input<Erased>) {
         self.inner.input(at, process, &super::lower(input.clone()));
     }

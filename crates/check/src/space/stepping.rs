@@ -1,7 +1,7 @@
 //! What comes of a step: for a process, for the world, for what is judged. Each is worked out once and remembered.
 
 use conclave_algorithms::{Breach, Ledger};
-use conclave_core::{Input, Protocol};
+use conclave_core::{Input, Protocol, Shown};
 
 use super::losing::{keep, ways};
 use super::{Cause, Change, Changed, Cost, Record, Retag, Tables, Trigger, Worker, channel, pairs};
@@ -274,6 +274,7 @@ impl<F: Family> Worker<F> {
         if model.order && knowledge.hear(at, usize::from(from), heard) {
             ledger.known(usize::from(from));
         }
+        ledger.clock(at, Shown { truth: 0, ahead: model.clocks[at].0 });
         ledger.input(at, &record.input);
         let asks = F::begins_waiting(&record.input);
         if model.order && asks {
@@ -305,7 +306,7 @@ impl<F: Family> Worker<F> {
             self.local.cells.get(record.cell & !LOCAL)
         };
         if let Some(state) = &cell.state {
-            ledger.handled(at, state);
+            ledger.handled(at, state, breaches);
         }
         if model.order && asks && !is_over && sends.is_empty() {
             ledger.known(at);

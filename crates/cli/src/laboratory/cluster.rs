@@ -124,6 +124,7 @@ fn start(args: &StartArgs, name: Option<&str>, catalogue: &Catalogue) -> Result<
         record: !args.no_record,
         transmission: args.transmission,
         suspect_after: args.suspect_after,
+        clocks: args.clock.clone(),
         program,
     };
     let supervisor = Supervisor::start(&plan)?;

@@ -140,6 +140,8 @@ pub fn needs(trigger: Trigger) -> &'static str {
         Trigger::CrashInside => " (seen after a crash inside a step)",
         Trigger::Restart => " (seen after a crash and a return)",
         Trigger::Suspicion => " (seen under wrong suspicions)",
+        Trigger::Clocks => " (seen where clocks are wrong)",
+        Trigger::Time => " (seen where messages take time)",
         Trigger::Forever => " (seen by a checker, where everyone asks forever)",
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use conclave_sim::{Difference, PlayError, Played, Property};
-use conclave_trace::{Block, Command, Header, Record, Script, Setup, Trace, What, commands_of, describe};
+use conclave_trace::{Block, Command, Record, Script, Setup, Trace, What, commands_by_record, describe};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
@@ -357,12 +357,7 @@ fn counted(trace: &Trace) -> String {
 /// The script that repeats a trace, each command with the line of its record.
 fn script_of(trace: &Trace, lines: &[usize]) -> Script {
     let run = (Command::Run(Setup::from_header(&trace.header)), 1);
-    let mut one = Trace { header: Header { nodes: Vec::new(), ..trace.header.clone() }, records: Vec::new() };
-    let commands = trace.records.iter().zip(lines).flat_map(|(record, line)| {
-        one.records.clear();
-        one.records.push(record.clone());
-        commands_of(&one).into_iter().map(|command| (command, *line)).collect::<Vec<_>>()
-    });
+    let commands = commands_by_record(trace).into_iter().map(|(command, record)| (command, lines[record]));
     let commands = core::iter::once(run).chain(commands).collect();
     Script { blocks: vec![Block { commands, ..Block::default() }] }
 }

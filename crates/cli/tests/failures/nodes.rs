@@ -48,6 +48,7 @@ impl Nodes {
             processing_ms: 10,
             suspect_after_ms: 500,
             settings: setting.into_iter().collect(),
+            clock: None,
             tls: None,
             peers,
         }

@@ -89,6 +89,8 @@ pub enum Command {
         process: NodeId,
         /// How far from the time of the script it is from now on.
         deviation: Deviation,
+        /// The time of the script becomes this first, in microseconds.
+        at: Option<u64>,
     },
     /// The state of a process is printed.
     Show(NodeId),
@@ -151,7 +153,7 @@ const USAGES: [&str; 22] = [
     "suspect P PEER [life N]",
     "trust P PEER [life N]",
     "wait TIME",
-    "clock P +20ms[,50ppm]",
+    "clock P +20ms[,50ppm] [at TIME]",
     "show P",
 ];
 
@@ -210,7 +212,11 @@ fn parse(name: &str, words: &[&str]) -> Result<Command, String> {
         }
         ("wait", [time]) => parse_time(time).map(Command::Wait),
         ("clock", [process, deviation]) => {
-            Ok(Command::Clock { process: parse_process(process)?, deviation: deviation.parse()? })
+            Ok(Command::Clock { process: parse_process(process)?, deviation: deviation.parse()?, at: None })
+        }
+        ("clock", [process, deviation, "at", time]) => {
+            let (process, at) = (parse_process(process)?, Some(parse_time(time)?));
+            Ok(Command::Clock { process, deviation: deviation.parse()?, at })
         }
         ("show", [process]) => parse_process(process).map(Command::Show),
         (_, []) => Err("something is missing".to_owned()),
@@ -333,7 +339,10 @@ impl Display for Command {
                 write!(f, "trust {} {}{}", process.0, peer.0, of_life(*life))
             }
             Self::Wait(time) => write!(f, "wait {}", show_time(*time)),
-            Self::Clock { process, deviation } => write!(f, "clock {} {deviation}", process.0),
+            Self::Clock { process, deviation, at: None } => write!(f, "clock {} {deviation}", process.0),
+            Self::Clock { process, deviation, at: Some(at) } => {
+                write!(f, "clock {} {deviation} at {}", process.0, show_time(*at))
+            }
             Self::Show(process) => write!(f, "show {}", process.0),
         }
     }
@@ -428,6 +437,8 @@ mod tests {
             "clock 1 +20ms,50ppm",
             "show 1",
         ];
+        let repeated = "clock 1 -20000050ns at 4.5";
+        assert_eq!(repeated.parse::<Command>().expect("it is a command").to_string(), repeated);
         assert_eq!(written.map(name_of), USAGES.map(name_of));
         for line in written {
             assert!(line.parse::<Command>().is_ok(), "{line}");

@@ -28,7 +28,7 @@ mod repeat;
 mod setup;
 
 pub use command::{Carry, Command, Which};
-pub use repeat::commands_of;
+pub use repeat::{commands_by_record, commands_of};
 pub use setup::Setup;
 pub(crate) use setup::{MOST_LOCKS, MOST_PAIRS};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_core::Incarnation;
+use conclave_core::{Deviation, Incarnation, NodeId};
 
 use super::{Carry, Command, Which};
 use crate::{Carried, Trace, What};
@@ -10,10 +10,16 @@ use crate::{Carried, Trace, What};
 /// The commands that repeat a recorded run.
 #[must_use]
 pub fn commands_of(trace: &Trace) -> Vec<Command> {
+    commands_by_record(trace).into_iter().map(|(command, _)| command).collect()
+}
+
+/// The same, each with the place of the record that it repeats.
+#[must_use]
+pub fn commands_by_record(trace: &Trace) -> Vec<(Command, usize)> {
     let mut commands = Vec::new();
     // Where the command stands that made each process take its last step.
     let mut steps = BTreeMap::new();
-    for record in &trace.records {
+    for (record, place) in trace.records.iter().zip(0..) {
         let carried = |what, carried: &Carried| Command::Carry {
             what,
             from: carried.from,
@@ -32,13 +38,26 @@ pub fn commands_of(trace: &Trace) -> Vec<Command> {
             // It is told before the step that it will crash in it.
             What::Crash { after: Some(after) } => {
                 let step = steps.get(&process).copied().unwrap_or(commands.len());
-                commands.insert(step, Command::CrashInside { process, after: *after });
-                steps.values_mut().filter(|later| **later >= step).for_each(|later| *later += 1);
+                insert(
+                    &mut commands,
+                    &mut steps,
+                    step,
+                    (Command::CrashInside { process, after: *after }, place),
+                );
                 continue;
             }
             _ => {}
         }
-        commands.push(match &record.what {
+        // What a process reads is what its clock shows: it is set before each of its steps. The command that starts it again
+        // lets it take its first step.
+        if let Some(shown) = record.clock.filter(|shown| (shown.truth, shown.ahead) != (0, 0)) {
+            let deviation = Deviation { offset: shown.ahead, drift: 0 };
+            let clock = Command::Clock { process, deviation, at: Some(shown.truth) };
+            let last = steps.get(&process).copied().filter(|_| record.what == What::Start);
+            let step = last.unwrap_or(commands.len());
+            insert(&mut commands, &mut steps, step, (clock, place));
+        }
+        let command = match &record.what {
             What::Request { request, lock } => {
                 Command::Ask { process, request: request.clone(), lock: *lock }
             }
@@ -57,7 +76,7 @@ pub fn commands_of(trace: &Trace) -> Vec<Command> {
             }
             What::Clock { deviation } => {
                 let Ok(deviation) = deviation.parse() else { continue };
-                Command::Clock { process, deviation }
+                Command::Clock { process, deviation, at: None }
             }
             What::Start
             | What::Event { .. }
@@ -68,7 +87,19 @@ pub fn commands_of(trace: &Trace) -> Vec<Command> {
             | What::Heal { .. }
             | What::Reject { .. }
             | What::Violation { .. } => continue,
-        });
+        };
+        commands.push((command, place));
     }
     commands
+}
+
+/// Puts a command before another one.
+fn insert(
+    commands: &mut Vec<(Command, usize)>,
+    steps: &mut BTreeMap<NodeId, usize>,
+    step: usize,
+    command: (Command, usize),
+) {
+    steps.values_mut().filter(|later| **later >= step).for_each(|later| *later += 1);
+    commands.insert(step, command);
 }

@@ -79,7 +79,7 @@ prop_compose! {
             What::Deliver(carried) | What::Drop(carried) => carried.to,
             _ => NodeId(process),
         });
-        Record { id: 0, time, process, what, phase, cause, lamport, vector: vector.map(VectorClock::from) }
+        Record { id: 0, time, process, what, phase, clock: None, cause, lamport, vector: vector.map(VectorClock::from) }
     }
 }
 

@@ -268,10 +268,10 @@ fn a_process_shows_what_it_believes_and_whether_it_takes_part() {
     let (timing, life) = (Timing::default(), Incarnation::FIRST);
     let boot = Boot { id: NodeId(1), members: &members, config: &config, timing, life, saved: None };
     let mut alone = ChangRoberts::boot(boot);
-    ledger.handled(0, &alone);
+    ledger.handled(0, &alone, &mut Vec::new());
     assert!(!ledger.has_begun() && ledger.belief(0).is_empty());
     alone.handle(Input::Request(Request::Start), &mut Vec::new());
-    ledger.handled(0, &alone);
+    ledger.handled(0, &alone, &mut Vec::new());
     assert_eq!(ledger.belief(0), [NodeId(1)]);
 }
 

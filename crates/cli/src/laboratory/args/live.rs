@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use conclave_algorithms::Name;
-use conclave_core::NodeId;
+use conclave_core::{Deviation, NodeId};
+use conclave_sim::clocks::ClockSetting;
 use conclave_sim::span::parse_time;
 
 use super::{GROUP, Ids, OutputArgs, parse_ids, parse_n, parse_setting};
@@ -155,6 +156,9 @@ pub struct StartArgs {
     /// The shortest silence that makes a process a suspect.
     #[arg(long, value_name = "T", default_value = "500ms", value_parser = parse_span, help_heading = GROUP)]
     pub suspect_after: Duration,
+    /// Make the clock of a process wrong, e.g. 3=+20ms,50ppm (repeatable).
+    #[arg(long, value_name = "P=DEVIATION", value_parser = parse_clock, help_heading = GROUP)]
+    pub clock: Vec<(NodeId, Deviation)>,
     /// Write nothing down; `conclave cluster trace` has nothing to show then.
     #[arg(long)]
     pub no_record: bool,
@@ -178,6 +182,15 @@ pub struct LockArgs {
     /// The command.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// `3=+20ms,50ppm`: from the start on.
+fn parse_clock(text: &str) -> Result<(NodeId, Deviation), String> {
+    let ClockSetting { process, at, deviation } = text.parse()?;
+    if at > 0 {
+        return Err("the clock of a real process is wrong from its start on".into());
+    }
+    Ok((process, deviation))
 }
 
 /// Groups that are parted from each other.

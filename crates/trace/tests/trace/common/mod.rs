@@ -34,7 +34,17 @@ impl Run {
         let id = self.trace.records.len() as u64;
         let phase = process.and_then(|process| self.phases.get(&process).cloned()).unwrap_or_default();
         let process = process.map(NodeId);
-        self.trace.records.push(Record { id, time, process, what, phase, cause, lamport: 0, vector: None });
+        self.trace.records.push(Record {
+            id,
+            time,
+            process,
+            what,
+            phase,
+            clock: None,
+            cause,
+            lamport: 0,
+            vector: None,
+        });
         id
     }
 

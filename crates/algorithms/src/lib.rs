@@ -20,12 +20,14 @@ mod mutants;
 
 mod about;
 pub mod application;
+pub mod clock;
 pub mod consensus;
 pub mod demand;
 pub mod desk;
 mod dynamic;
 pub mod election;
 pub mod erased;
+pub mod events;
 pub mod family;
 mod formula;
 mod judge;

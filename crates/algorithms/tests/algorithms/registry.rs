@@ -238,7 +238,7 @@ fn a_visitor_meets_the_one_that_was_named() {
 #[test]
 fn every_family_is_there_once() {
     let names: Vec<_> = registry::families().iter().map(|family| family.name).collect();
-    assert_eq!(names, ["mutex", "election", "workers", "consensus", "memory"]);
+    assert_eq!(names, ["mutex", "election", "workers", "consensus", "memory", "clock", "order"]);
     for about in registry::all() {
         assert!(names.contains(&about.family.name), "{}", about.name);
         assert!(!about.family.requests.is_empty());

@@ -8,4 +8,5 @@ mod holds;
 mod invariants;
 mod mutants;
 mod oracle;
+mod timekeeping;
 mod verified;

@@ -18,6 +18,7 @@ mod seeds;
 mod singhal;
 mod survival;
 mod surviving_elections;
+mod timekeeping;
 mod tokens_ring;
 mod trees;
 mod variants;

@@ -14,6 +14,7 @@ macro_rules! pages {
 
 pages![
     "bakery",
+    "berkeley",
     "bully",
     "carvalho-roucairol",
     "central",
@@ -23,6 +24,8 @@ pages![
     "critical-region",
     "flag",
     "interrupts",
+    "cristian",
+    "events",
     "lamport",
     "lodha-kshemkalyani",
     "maekawa",
@@ -32,6 +35,7 @@ pages![
     "mcs",
     "monitor",
     "peterson",
+    "ntp",
     "raymond",
     "ricart-agrawala",
     "ricart-agrawala-token",
@@ -70,6 +74,8 @@ pub fn section(family: &str) -> &'static str {
         "workers" => "Masters and workers",
         "consensus" => "Consensus",
         "memory" => "Shared memory",
+        "clock" => "Physical clocks",
+        "order" => "The order of events",
         _ => "",
     }
 }

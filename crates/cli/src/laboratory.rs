@@ -4,9 +4,11 @@
 pub mod args;
 pub mod catalogue;
 mod check;
+mod clock;
 mod cluster;
 mod compare;
 pub mod completion;
+mod errors;
 mod example;
 mod explain;
 mod files;
@@ -88,6 +90,7 @@ pub fn run(command: &LaboratoryCommand, typed: &Typed, catalogue: &Catalogue) ->
         LaboratoryCommand::Cluster(args) => cluster::run(args, catalogue),
         LaboratoryCommand::Node(args) => node::run(args, catalogue),
         LaboratoryCommand::Cert(args) => node::certificates(args),
+        LaboratoryCommand::Clock(args) => clock::run(args),
     }
 }
 

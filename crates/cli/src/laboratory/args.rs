@@ -1,6 +1,7 @@
 //! Options of the commands of the laboratory.
 
 mod check;
+mod clock;
 mod compare;
 mod example;
 mod live;
@@ -26,6 +27,7 @@ use super::output::quoted;
 use crate::args::Typed;
 
 pub use check::{CheckArgs, RecordedMoment};
+pub use clock::{ClockArgs, ClockCommand, QueryArgs, ServeArgs};
 pub use compare::CompareArgs;
 pub use example::ExampleArgs;
 pub use live::{CertArgs, ClusterArgs, ClusterCommand, Groups, LockArgs, NodeArgs, StartArgs};
@@ -59,6 +61,8 @@ pub enum LaboratoryCommand {
     Node(NodeArgs),
     /// Make TLS certificates for the processes of a cluster.
     Cert(CertArgs),
+    /// Measure the clock of a server by NTP, or be one.
+    Clock(ClockArgs),
 }
 
 /// Options of `conclave list`.
@@ -303,6 +307,9 @@ pub struct OutputArgs {
     /// Write a Mermaid sequence diagram.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub mermaid: Option<PathBuf>,
+    /// Plot how wrong each clock is over time (SVG); for physical clocks.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub plot: Option<PathBuf>,
     /// When to draw on the terminal; auto: small runs only.
     #[arg(long, value_enum, default_value = "auto", help_heading = OUTPUT)]
     pub diagram: DiagramArg,

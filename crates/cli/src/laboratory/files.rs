@@ -13,6 +13,7 @@ use conclave_trace::{
 
 use super::args::{Ids, OutputArgs, Window};
 use super::catalogue::Catalogue;
+use super::errors::clock_plot;
 use super::names;
 use crate::failure::Failure;
 
@@ -108,7 +109,8 @@ fn draft(path: &Path) -> io::Result<tempfile::NamedTempFile> {
 
 impl OutputArgs {
     fn paths(&self) -> impl Iterator<Item = &Path> {
-        [&self.trace, &self.svg, &self.shiviz, &self.mermaid].into_iter().flatten().map(PathBuf::as_path)
+        let all = [&self.trace, &self.svg, &self.shiviz, &self.mermaid, &self.plot];
+        all.into_iter().flatten().map(PathBuf::as_path)
     }
 
     /// Whether a file was asked for.
@@ -157,7 +159,13 @@ impl OutputArgs {
         };
         text(&self.svg, &|| svg(&self.shown(trace), &options))?;
         text(&self.shiviz, &|| shiviz(trace))?;
-        text(&self.mermaid, &|| mermaid(&self.shown(trace)))
+        text(&self.mermaid, &|| mermaid(&self.shown(trace)))?;
+        let Some(path) = &self.plot else { return Ok(()) };
+        let plot = clock_plot(trace).ok_or_else(|| {
+            Failure::new("nobody reads a clock in this run")
+                .hint("--plot is for the algorithms of physical clocks")
+        })?;
+        write(path, |out| out.write_all(plot.svg(self.theme.into()).as_bytes()))
     }
 
     /// What the title of a drawing says where only a part is drawn.

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod checking;
+mod clocks;
 mod comparing;
 mod completing;
 mod deciding;

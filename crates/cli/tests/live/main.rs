@@ -11,3 +11,4 @@ mod endings;
 mod hostile;
 mod locking;
 mod parity;
+mod timekeeping;

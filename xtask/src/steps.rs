@@ -60,6 +60,14 @@ pub const SOAK: &[Step] = &[
         },
     },
     Step {
+        name: "a thousand runs of each clock algorithm, with wrong clocks and crashes",
+        run: || {
+            cargo("test --locked --profile optimised --package conclave-sim --test sim timekeeping::")
+                .env(SOAKING, "1")
+                .run()
+        },
+    },
+    Step {
         name: "the second opinion, to the end",
         run: || {
             cargo("test --locked --profile optimised --package conclave-check --test check oracle::")

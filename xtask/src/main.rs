@@ -7,6 +7,7 @@
 //! **Caveat**: a property test that fails keeps its seed in `proptest-regressions/`, also under `cargo xtask test`. That
 //! is the one thing written beside the target directory, and it belongs into the fix.
 
+mod algorithm_pages;
 mod licences;
 mod shell;
 mod steps;

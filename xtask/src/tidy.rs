@@ -2,16 +2,25 @@
 //!
 //! - every relative link of a page leads to a file, and to a heading if it names one;
 //! - an excerpt of a script in a page stands in that script, line by line;
+//! - the page of an algorithm has the messages, settings and mutants of its source;
 //! - what a crate must not name, it does not name;
 //! - every stream of randomness has a number of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::algorithm_pages;
+
 /// All rules, each with all that breaks it.
 pub fn check_all() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask stands in the workspace")?;
-    let found = [broken_links(root), stale_excerpts(root), banned_words(root), shared_streams(root)];
+    let found = [
+        broken_links(root),
+        stale_excerpts(root),
+        algorithm_pages::differences(root),
+        banned_words(root),
+        shared_streams(root),
+    ];
     let found: Vec<String> = found.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
     if found.is_empty() {
         return Ok(());
@@ -20,7 +29,7 @@ pub fn check_all() -> Result<(), String> {
 }
 
 /// All files under a folder with this ending, in order.
-fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
+pub fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     let wrong = |error: std::io::Error| format!("{} cannot be read: {error}", folder.display());
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(wrong)? {
@@ -37,7 +46,7 @@ fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
@@ -51,7 +60,7 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// The path of a file as people write it.
-fn shown(path: &Path, root: &Path) -> String {
+pub fn shown(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
@@ -78,7 +87,7 @@ fn broken_links(root: &Path) -> Result<Vec<String>, String> {
 }
 
 /// The relative links of a page, with the number of their line.
-fn links(text: &str) -> Vec<(usize, &str)> {
+pub fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
         let mut rest = line;
@@ -119,8 +128,7 @@ fn headings(text: &str) -> Vec<String> {
     found
 }
 
-/// A fenced block that begins with `run` right after a link to a script is an excerpt of it: every line of the block stands in
-/// the script, in this order. `...` stands for what is left out.
+/// Every line of an excerpt stands in its script, in this order. `...` stands for what is left out.
 fn stale_excerpts(root: &Path) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     for page in pages(root)? {
@@ -130,7 +138,9 @@ fn stale_excerpts(root: &Path) -> Result<Vec<String>, String> {
             let Ok(written) = fs::read_to_string(&path) else { continue };
             let mut lines = written.lines();
             let is_missing = |line: &&str| !lines.any(|known| known.trim_end() == line.trim_end());
-            let kept = excerpt.lines().filter(|line| !line.trim().is_empty() && line.trim() != "...");
+            let kept = excerpt
+                .lines()
+                .filter(|line| !line.trim().is_empty() && !["...", "…"].contains(&line.trim()));
             if let Some(line) = kept.into_iter().find(is_missing) {
                 let place = format!("{}:{number}", shown(&page, root));
                 found.push(format!("{place}: `{line}` does not follow in {}", shown(&path, root)));
@@ -140,29 +150,50 @@ fn stale_excerpts(root: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Line, script and text of each excerpt.
-fn excerpts(text: &str) -> Vec<(usize, &str, String)> {
+/// The lines of the fenced blocks that begin with `run`: runs, whether they stand in a script or not.
+pub fn runs(text: &str) -> Vec<usize> {
+    let mut fenced = false;
     let mut found = Vec::new();
-    let (mut script, mut block): (Option<&str>, Option<(usize, String)>) = (None, None);
+    for (line, number) in text.lines().zip(1..) {
+        let is_fence = line.trim_start().starts_with("```");
+        fenced ^= is_fence;
+        let begins = fenced && is_fence;
+        if begins && text.lines().nth(number).is_some_and(|first| first.starts_with("run ")) {
+            found.push(number);
+        }
+    }
+    found
+}
+
+/// Line, script and text of each excerpt: a fenced block below a paragraph with a link to a script. A block that begins with
+/// `run` may stand further below, in the same chapter.
+pub fn excerpts(text: &str) -> Vec<(usize, &str, String)> {
+    let mut found = Vec::new();
+    let mut block: Option<(usize, String)> = None;
+    // The link of the chapter, that of the paragraph, and whether the paragraph is over.
+    let (mut last, mut near, mut is_over): (Option<&str>, Option<&str>, bool) = (None, None, false);
     for (line, number) in text.lines().zip(1..) {
         if line.trim_start().starts_with("```") {
             match block.take() {
                 None => block = Some((number, String::new())),
                 Some((start, body)) => {
-                    if let Some(script) = script.take().filter(|_| body.starts_with("run ")) {
-                        found.push((start, script, body));
-                    }
+                    let script = near.take().or(last.filter(|_| body.starts_with("run ")));
+                    last = last.filter(|_| script.is_none());
+                    found.extend(script.map(|script| (start, script, body)));
                 }
             }
         } else if let Some((_, body)) = &mut block {
             body.push_str(line);
             body.push('\n');
         } else if line.starts_with('#') {
-            script = None;
-        } else if let Some((_, target)) =
-            links(line).into_iter().rfind(|(_, target)| target.ends_with(".txt"))
-        {
-            script = Some(target);
+            (last, near) = (None, None);
+        } else if line.trim().is_empty() {
+            is_over = true;
+        } else {
+            let link = links(line).into_iter().rfind(|(_, target)| target.ends_with(".txt"));
+            let link = link.map(|(_, target)| target);
+            near = link.or(near.filter(|_| !is_over));
+            (last, is_over) = (link.or(last), false);
         }
     }
     found
@@ -267,7 +298,10 @@ mod tests {
     fn an_excerpt_belongs_to_the_script_that_was_linked_last() {
         let text = "From [`a.txt`](s/a.txt):\n```text\nrun x -n 2\nrequest 1\n```\nThen\n```\nrun y\n```\n";
         assert_eq!(excerpts(text), [(2, "s/a.txt", "run x -n 2\nrequest 1\n".to_owned())]);
-        // A new chapter has nothing to do with it.
+        // Below the paragraph it need not begin with the run; further below it must, and in the same chapter.
+        assert_eq!(excerpts("[a](a.txt):\n\n```\nx\n```\n"), [(3, "a.txt", "x\n".to_owned())]);
+        assert!(excerpts("[a](a.txt)\n\nb\n\n```\nx\n```\n").is_empty());
+        assert_eq!(excerpts("[a](a.txt)\n\nb\n\n```\nrun x\n```\n").len(), 1);
         assert!(excerpts("[a](a.txt)\n## B\n```\nrun x\n```\n").is_empty());
     }
 

@@ -51,6 +51,8 @@ pub struct Waits {
     pub holders: Vec<NodeId>,
     /// Who is down.
     pub down: Vec<NodeId>,
+    /// To whom something is in flight.
+    pub receiving: BTreeSet<NodeId>,
 }
 
 /// More numbers than that do not fit into memory.
@@ -159,7 +161,6 @@ impl<'a> Order<'a> {
             let cause = cause(self.trace, at).map(|cause| &self.trace.records[cause]);
             let cause = cause.filter(|cause| self.is_event(cause) && self.knows(cause, first));
             let Some(next) = cause.or(own) else { return Vec::new() };
-            // Only the ends of a stretch at one process are worth telling.
             way.push(next.id);
             at = next;
         }
@@ -255,29 +256,38 @@ impl<'a> Order<'a> {
 }
 
 impl Waits {
-    /// Processes that wait for each other in a circle: none of them can go on. Nothing if there is none.
+    /// Processes that wait for each other in a circle and that no message can free: neither they nor anybody for whom they
+    /// wait, directly or through others, has anything in flight to it or has what all wait for. Nothing if there is none.
     #[must_use]
     pub fn circle(&self) -> Option<Vec<NodeId>> {
-        let next = |process: NodeId| -> &[NodeId] {
-            let waiter = self.waiters.iter().find(|waiter| waiter.process == process);
-            waiter.map_or(&[], |waiter| &waiter.silent)
-        };
-        for start in self.waiters.iter().map(|waiter| waiter.process) {
-            let mut ways = vec![vec![start]];
-            let mut seen = BTreeSet::new();
-            while let Some(way) = ways.pop() {
-                let Some(&last) = way.last() else { continue };
-                for &other in next(last) {
-                    if other == start {
-                        return Some(way);
-                    }
-                    if seen.insert(other) {
-                        ways.push([&way[..], &[other]].concat());
-                    }
+        self.waiters.iter().find_map(|waiter| self.circle_through(waiter.process))
+    }
+
+    /// Whom a process waits for.
+    fn awaited(&self, process: NodeId) -> &[NodeId] {
+        let waiter = self.waiters.iter().find(|waiter| waiter.process == process);
+        waiter.map_or(&[], |waiter| &waiter.silent)
+    }
+
+    /// A circle that begins and ends with this process. Everybody for whom it waits is looked at, since any of them may free it.
+    fn circle_through(&self, start: NodeId) -> Option<Vec<NodeId>> {
+        let mut circle = None;
+        let mut seen = BTreeSet::from([start]);
+        let mut ways = vec![vec![start]];
+        while let Some(way) = ways.pop() {
+            let last = *way.last()?;
+            if self.receiving.contains(&last) || self.holders.contains(&last) {
+                return None;
+            }
+            for &other in self.awaited(last) {
+                if seen.insert(other) {
+                    ways.push([&way[..], &[other]].concat());
+                } else if other == start {
+                    circle.get_or_insert_with(|| way.clone());
                 }
             }
         }
-        None
+        circle
     }
 }
 
@@ -338,7 +348,8 @@ impl Scene {
     }
 
     fn waits(&self, nodes: &[NodeId]) -> Waits {
-        let mut waits = Waits::default();
+        let flying = self.flying.values().filter(|(.., copies)| *copies > 0);
+        let mut waits = Waits { receiving: flying.map(|(_, to, _)| *to).collect(), ..Waits::default() };
         for process in nodes {
             let Some(seen) = self.processes.get(process) else { continue };
             match band(&seen.phase) {

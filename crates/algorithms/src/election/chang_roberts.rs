@@ -40,11 +40,12 @@ use alloc::vec::Vec;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
-use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, Signal, with_lost_tries};
+use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology,
     Values,
 };
 
@@ -151,6 +152,18 @@ impl Handed for ChangRobertsMessage {
     fn ack(receipt: Receipt) -> Self {
         Msg::Ack(receipt)
     }
+
+    fn check_in() -> Self {
+        Msg::CheckIn
+    }
+
+    fn signal(&self) -> Option<Signal> {
+        match *self {
+            Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
+            Msg::CheckIn => Some(Signal::CheckIn),
+            Msg::Election { .. } | Msg::Elected { .. } | Msg::Retire { .. } => None,
+        }
+    }
 }
 
 impl Protocol for ChangRoberts {
@@ -174,51 +187,7 @@ impl Protocol for ChangRoberts {
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
-        match input {
-            Input::Receive { from, .. } if !self.ring.is_peer(from) => {
-                out.reject(from, STRANGER);
-            }
-            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
-                out.reject(from, "on this ring nothing is acknowledged");
-            }
-            Input::Receive { from, message: Msg::Ack(receipt) } => {
-                if self.handoff.on_ack(from, receipt, out) {
-                    self.on_peer_up(from, out);
-                }
-            }
-            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
-            Input::Receive { from, message } => {
-                let receipt = message.receipt();
-                if !receipt.is_some_and(|receipt| self.ring.members().contains(receipt.owner)) {
-                    return out.reject(from, "only members stand for election");
-                }
-                self.receive(&message, out);
-                self.handoff.acknowledge(from, receipt, out);
-            }
-            // A process that comes back has forgotten who leads, and may be the one who should.
-            Input::Start if self.is_back => {
-                if self.config.is_acked {
-                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
-                }
-                self.start(out);
-            }
-            Input::Start => {}
-            Input::Request(Request::Start) => match self.state {
-                _ if !self.config.swallows => self.call(out),
-                State::Participant { .. } => {}
-                State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
-            },
-            Input::Request(Request::Retire) => self.retire(out),
-            // The group is fixed.
-            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
-            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
-            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
-            Input::Expire(RingTimer::Handoff) => {
-                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
-                    self.lose(peer, unsent, out);
-                }
-            }
-        }
+        on_ring::handle(self, input, out);
     }
 
     fn phase(&self) -> Phase {
@@ -253,13 +222,43 @@ impl Protocol for ChangRoberts {
     }
 }
 
-impl ChangRoberts {
-    fn receive(&mut self, message: &Msg, out: &mut impl Effects<Self>) {
-        match *message {
+impl OnRing for ChangRoberts {
+    fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    fn round(&self) -> Round {
+        self.round
+    }
+
+    fn handoff(&mut self) -> &mut Handoff<Msg> {
+        &mut self.handoff
+    }
+
+    fn is_back(&self) -> bool {
+        self.is_back
+    }
+
+    fn objection(&self, message: &Msg) -> Option<&'static str> {
+        let owner = message.receipt().map(|receipt| receipt.owner);
+        (!owner.is_some_and(|owner| self.ring.members().contains(owner)))
+            .then_some("only members stand for election")
+    }
+
+    fn receive(&mut self, message: Msg, out: &mut impl Effects<Self>) {
+        match message {
             Msg::Election { uid, round } => self.on_election(uid, round, out),
             Msg::Elected { uid, round } => self.on_elected(uid, round, out),
             Msg::Retire { uid, round } => self.on_retire(uid, round, out),
             Msg::Ack(_) | Msg::CheckIn => {}
+        }
+    }
+
+    fn on_call(&mut self, out: &mut impl Effects<Self>) {
+        match self.state {
+            _ if !self.config.swallows => self.call(out),
+            State::Participant { .. } => {}
+            State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
         }
     }
 
@@ -269,6 +268,74 @@ impl ChangRoberts {
         self.compete(out);
     }
 
+    fn retire(&mut self, out: &mut impl Effects<Self>) {
+        self.ring.retire();
+        match self.state {
+            State::Settled { leader } if leader == self.ring.id() => self.start(out),
+            State::Participant { .. } => self.start(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
+        let has_new_successor = self.ring.bypass(peer);
+        match self.state {
+            // The peer may have died with the message that we wait for.
+            State::Participant { .. } | State::Vacant => self.start(out),
+            State::Settled { leader } if self.ring.is_down(leader) => self.start(out),
+            State::Settled { .. } if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if !self.ring.readmit(peer) {
+            return;
+        }
+        self.handoff.forget_taken();
+        match self.state {
+            // What went past the peer may be lost behind it, where we no longer hear of it.
+            State::Participant { .. } if self.config.is_acked => self.start(out),
+            _ => self.greet(out),
+        }
+    }
+
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match self.state {
+            // It may have died with what it had taken.
+            State::Participant { .. } | State::Vacant if has_new_successor && has_taken => self.start(out),
+            // One is enough to call for another leader, the last before it.
+            State::Settled { leader }
+                if self.ring.is_down(leader) && (has_new_successor || self.ring.is_before_dead(leader)) =>
+            {
+                self.start(out);
+            }
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+            State::Idle | State::Participant { .. } | State::Settled { .. } | State::Vacant => {
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+        }
+    }
+}
+
+impl ChangRoberts {
     /// Without participant states: one more call in the round that we are in. Calls do not disturb each other, and the
     /// next round is only for what a crash has interrupted.
     fn call(&mut self, out: &mut impl Effects<Self>) {
@@ -406,52 +473,6 @@ impl ChangRoberts {
         }
     }
 
-    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        if self.config.is_acked {
-            let unsent = self.handoff.give_up(peer, self.round, out);
-            return self.lose(peer, unsent, out);
-        }
-        let has_new_successor = self.ring.bypass(peer);
-        match self.state {
-            // The peer may have died with the message that we wait for.
-            State::Participant { .. } | State::Vacant => self.start(out),
-            State::Settled { leader } if self.ring.is_down(leader) => self.start(out),
-            State::Settled { .. } if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } => {}
-        }
-    }
-
-    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
-    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
-        let has_taken = self.handoff.has_taken() || unsent.is_empty();
-        let has_new_successor = self.ring.bypass(peer);
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        match self.state {
-            // It may have died with what it had taken.
-            State::Participant { .. } | State::Vacant if has_new_successor && has_taken => self.start(out),
-            // One is enough to call for another leader, the last before it.
-            State::Settled { leader }
-                if self.ring.is_down(leader) && (has_new_successor || self.ring.is_before_dead(leader)) =>
-            {
-                self.start(out);
-            }
-            // A lap that ends before the dead does not reach the new successor; the news must.
-            State::Settled { .. } if has_new_successor => {
-                let ends =
-                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
-                if unsent.iter().all(ends) {
-                    self.greet(out);
-                }
-                unsent.into_iter().for_each(|message| self.send_again(message, out));
-            }
-            State::Idle | State::Participant { .. } | State::Settled { .. } | State::Vacant => {
-                unsent.into_iter().for_each(|message| self.send_again(message, out));
-            }
-        }
-    }
-
     fn send_again(&mut self, message: Msg, out: &mut impl Effects<Self>) {
         match message {
             Msg::Election { uid, round } => self.pass_on(uid, round, out),
@@ -464,26 +485,6 @@ impl ChangRoberts {
         }
     }
 
-    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        if !self.ring.readmit(peer) {
-            return;
-        }
-        self.handoff.forget_taken();
-        match self.state {
-            // What went past the peer may be lost behind it, where we no longer hear of it.
-            State::Participant { .. } if self.config.is_acked => self.start(out),
-            _ => self.greet(out),
-        }
-    }
-
-    /// A process is back from a crash. Of its last life nobody may have told us.
-    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
-        if !self.ring.is_down(from) {
-            self.on_peer_down(from, out);
-        }
-        self.on_peer_up(from, out);
-    }
-
     /// Tells a new successor who leads.
     fn greet(&mut self, out: &mut impl Effects<Self>) {
         match self.state {
@@ -494,15 +495,6 @@ impl ChangRoberts {
             }
             State::Vacant => self.start(out),
             State::Idle | State::Participant { .. } => {}
-        }
-    }
-
-    fn retire(&mut self, out: &mut impl Effects<Self>) {
-        self.ring.retire();
-        match self.state {
-            State::Settled { leader } if leader == self.ring.id() => self.start(out),
-            State::Participant { .. } => self.start(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
         }
     }
 
@@ -653,156 +645,4 @@ impl Election for ChangRoberts {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::election::trials::{self, Weather, config, ring};
-    use crate::testing::World;
-
-    /// What went over the wire: the names, and behind them the news.
-    fn run(ids: &[u32], starters: &[u32]) -> (World<ChangRoberts>, Vec<u32>, Vec<u32>) {
-        run_with(&[], ids, starters)
-    }
-
-    fn run_with(
-        given: &[(&str, &str)],
-        ids: &[u32],
-        starters: &[u32],
-    ) -> (World<ChangRoberts>, Vec<u32>, Vec<u32>) {
-        let members = ring(ids);
-        let config = config::<ChangRoberts>(given, None, &members);
-        let mut world = World::<ChangRoberts>::new(members, &config, ());
-        for id in starters {
-            world.request(*id, Request::Start);
-        }
-        world.drain();
-        let of = |wanted: &str| -> Vec<u32> {
-            let sent = world.sent.iter().filter(|(_, _, message)| message.kind() == wanted);
-            sent.filter_map(|(_, _, message)| message.receipt()).map(|receipt| receipt.owner.0).collect()
-        };
-        let (names, news) = (of("Election"), of("Elected"));
-        (world, names, news)
-    }
-
-    /// The worked example TV-CR8: eight processes start at once; each name travels to the first larger one.
-    #[test]
-    fn book_tv_cr8_each_name_travels_to_the_first_larger_one() {
-        let ids = [3, 7, 2, 8, 5, 1, 6, 4];
-        let (world, names, news) = run(&ids, &ids);
-        let hops = |id| names.iter().filter(|name| **name == id).count();
-        assert_eq!(ids.map(hops), [1, 2, 1, 8, 2, 1, 3, 2]);
-        assert_eq!(news, [8; 8]);
-        assert_eq!(world.sent.len(), 28);
-        assert!(world.processes.iter().all(|process| process.leaders() == [NodeId(8)]));
-    }
-
-    /// The worked example V-CR3: without participant states every call costs what it would cost alone.
-    #[test]
-    fn book_v_cr3_what_participant_states_save() {
-        let ring = [3, 7, 2, 8, 5, 1, 6, 4];
-        let five = [1, 2, 3, 4, 5];
-        type Case<'a> = (&'a [u32], &'a [u32], [usize; 2], [usize; 2]);
-        let cases: [Case<'_>; 4] = [
-            (&ring, &ring, [20, 8], [92, 64]),
-            (&five, &[1, 2], [9, 5], [17, 10]),
-            (&five, &five, [9, 5], [35, 25]),
-            (&five, &[2], [8, 5], [8, 5]),
-        ];
-        for (ids, starters, on, off) in cases {
-            for (participants, expected) in [("on", on), ("off", off)] {
-                let (world, names, news) = run_with(&[("participants", participants)], ids, starters);
-                assert_eq!([names.len(), news.len()], expected, "{ids:?} from {starters:?}, {participants}");
-                let largest = ids.iter().max().copied();
-                assert!(
-                    world.processes.iter().all(|process| process.leaders().first().map(|id| id.0) == largest)
-                );
-            }
-        }
-    }
-
-    /// The worked example TV-CR1: p17 starts, p24 and p28 replace the name in flight.
-    #[test]
-    fn book_tv_cr1_one_starter() {
-        let (world, names, news) = run(&[3, 17, 4, 24, 9, 1, 15, 28], &[17]);
-        assert_eq!(names, [17, 17, 24, 24, 24, 24, 28, 28, 28, 28, 28, 28, 28, 28]);
-        assert_eq!(news, [28; 8]);
-        assert_eq!(world.sent.len(), 2 * 8 + 6);
-    }
-
-    /// The worked example TV-CR2: the cost depends on how far the largest is.
-    #[test]
-    fn book_tv_cr2_best_and_worst_start() {
-        for (starter, messages) in [(5, 10), (1, 14), (4, 11)] {
-            assert_eq!(run(&[1, 2, 3, 4, 5], &[starter]).0.sent.len(), messages);
-        }
-    }
-
-    /// The worked example TV-W1 with priorities: the heaviest leads.
-    #[test]
-    fn book_tv_w1_the_heaviest_leads() {
-        let members = Members::numbered(5);
-        let config = config::<ChangRoberts>(&[("weights", "1:5,2:1,3:1,4:1,5:1")], None, &members);
-        let mut world = World::<ChangRoberts>::new(members, &config, ());
-        world.request(4, Request::Start);
-        world.drain();
-        assert_eq!(world.sent.len(), 2 * 5 + 2, "p1 is two places behind p4");
-        assert!(world.processes.iter().all(|process| process.leaders() == [NodeId(1)]));
-    }
-
-    #[test]
-    fn weights_come_before_names() {
-        trials::keeps_its_formula::<ChangRoberts>(&[("weights", "1:5,2:3")]);
-    }
-
-    #[test]
-    fn keeps_its_formula() {
-        trials::keeps_its_formula::<ChangRoberts>(&[]);
-        trials::keeps_its_formula::<ChangRoberts>(&[("participants", "off")]);
-    }
-
-    #[test]
-    fn mutants_are_caught() {
-        trials::mutants_are_caught::<ChangRoberts>();
-    }
-
-    #[test]
-    fn a_crash_at_any_moment() {
-        trials::weathers::<ChangRoberts>(Weather::CRASH, &[], 4_000);
-        trials::weathers::<ChangRoberts>(Weather::CRASH, &[("participants", "off")], 4_000);
-    }
-
-    #[test]
-    fn acknowledged_it_goes_on_past_the_dead() {
-        let acked = &[("handoff", "acked")];
-        trials::keeps_its_formula::<ChangRoberts>(acked);
-        trials::finds_the_dead_by_itself::<ChangRoberts>(acked, 4_000);
-        trials::weathers::<ChangRoberts>(Weather::CRASH, acked, 4_000);
-        trials::weathers::<ChangRoberts>(Weather::STORM.tentative(), acked, 10_000);
-        trials::weathers::<ChangRoberts>(Weather::DOUBT, acked, 10_000);
-    }
-
-    #[test]
-    fn wrong_suspicions_are_got_over() {
-        trials::weathers::<ChangRoberts>(Weather::DOUBT, &[], 20_000);
-    }
-
-    #[test]
-    fn a_storm_of_crashes_restarts_and_retirements() {
-        trials::weathers::<ChangRoberts>(Weather::STORM.tentative(), &[], 10_000);
-        trials::weathers::<ChangRoberts>(Weather::STORM.tentative(), &[("participants", "off")], 10_000);
-    }
-
-    #[test]
-    fn strangers_are_rejected() {
-        let members = Members::numbered(3);
-        let mut world = World::<ChangRoberts>::numbered(3, &config::<ChangRoberts>(&[], None, &members));
-        let message = |uid| Msg::Election { uid: NodeId(uid), round: Some(u64::MAX) };
-        for (from, uid) in [(1, 2), (9, 2), (2, 9)] {
-            world.input(NodeId(1), Input::Receive { from: NodeId(from), message: message(uid) });
-        }
-        assert_eq!(world.rejects.len(), 3);
-        // The largest number there is does no harm.
-        world.input(NodeId(1), Input::Receive { from: NodeId(2), message: message(2) });
-        world.input(NodeId(1), Input::PeerDown { peer: NodeId(2), life: conclave_core::Incarnation::FIRST });
-        world.drain();
-    }
-}
+mod tests;

@@ -25,6 +25,8 @@
 //! it says. Whether a newcomer may join is not asked: this is a laboratory, not a membership service.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use conclave_core::{
@@ -150,6 +152,21 @@ impl<M: Message> Message for ChangingMessage<M> {
         match self {
             Self::Part { message, .. } => message.is_overhead(),
             Self::Join(_) | Self::Welcome { .. } | Self::Leave(_) | Self::Reweigh(_) => true,
+        }
+    }
+
+    fn envelopes(&self) -> u32 {
+        match self {
+            Self::Part { message, .. } => 1 + message.envelopes(),
+            Self::Join(_) | Self::Welcome { .. } | Self::Leave(_) | Self::Reweigh(_) => 0,
+        }
+    }
+
+    /// The group in which it is said, by the number of its changes.
+    fn postmark(&self) -> String {
+        match self {
+            Self::Part { changes, message } => format!("{}@{changes}", message.postmark()),
+            Self::Join(_) | Self::Welcome { .. } | Self::Leave(_) | Self::Reweigh(_) => String::new(),
         }
     }
 

@@ -68,6 +68,19 @@ pub(super) trait Handed: Message {
     fn receipt(&self) -> Option<Receipt>;
     /// The acknowledgement.
     fn ack(receipt: Receipt) -> Self;
+    /// What a process says when it is back from a crash.
+    fn check_in() -> Self;
+    /// What it says to the hand-off and not to the election, if that is what it is for.
+    fn signal(&self) -> Option<Signal>;
+}
+
+/// A message of the hand-off itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// Something has arrived.
+    Ack(Receipt),
+    /// A process is back from a crash.
+    CheckIn,
 }
 
 /// What was sent along the ring and is not acknowledged yet; nothing where `handoff=plain`.
@@ -98,6 +111,11 @@ impl<M: Handed> Handoff<M> {
             silent: Vec::new(),
         };
         Self(is_acked.then(|| Box::new(open())))
+    }
+
+    /// Whether messages are acknowledged.
+    pub fn is_acked(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Sends something along the ring.

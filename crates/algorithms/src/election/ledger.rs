@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use conclave_core::{Counter, Incarnation, Input, Members, NodeId};
 
-use super::{Election, Event, Request, TERM};
+use super::{Election, Event, Request, TERM, names};
 use crate::judge::{self, Breach};
 
 /// What has to be remembered of elections.
@@ -229,17 +229,19 @@ impl<A: Election> Ledger<A> {
         let leading: Vec<_> =
             self.living().filter(|(belief, id)| belief.leaders.contains(id)).map(|(_, id)| id).collect();
         if leading.len() != winners.len() {
-            found.push(("E3", format!("{leading:?} believe that they lead, where {} should", winners.len())));
+            let verb = if leading.len() > 1 { "believe that they lead" } else { "believes that it leads" };
+            found.push(("E3", format!("{} {verb}, where {} should", names(&leading), winners.len())));
         }
         let mut named = self.living().filter(|(belief, _)| !belief.leaders.is_empty());
         if let Some((first, one)) = named.next()
             && let Some((other, two)) = named.find(|(belief, _)| belief.leaders != first.leaders)
         {
-            found.push(("E4", format!("{one} names {:?}, {two} names {:?}", first.leaders, other.leaders)));
+            let (theirs, others) = (names(&first.leaders), names(&other.leaders));
+            found.push(("E4", format!("{one} names {theirs}, {two} names {others}")));
         }
         let wrong = |(belief, _): &(&Belief, NodeId)| !belief.leaders.is_empty() && belief.leaders != winners;
         if let Some((belief, id)) = self.living().find(wrong) {
-            found.push(("E5", format!("{id} names {:?}, not {winners:?}", belief.leaders)));
+            found.push(("E5", format!("{id} names {}, not {}", names(&belief.leaders), names(&winners))));
         }
         found
     }
@@ -247,7 +249,8 @@ impl<A: Election> Ledger<A> {
     /// Without terms, where nothing has changed: whether somebody was told of other leaders than those of the end.
     fn wrongly_told(&self, winners: &[NodeId]) -> Option<String> {
         let told = self.told_now().filter(|told| !self.changed && *told != winners)?;
-        Some(format!("somebody was told of {told:?}, the end has {winners:?}"))
+        let (told, winners) = (names(told), names(winners));
+        Some(format!("somebody was told of {told}, and the election ended with {winners}"))
     }
 }
 
@@ -286,7 +289,8 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
         }
         if let Some(others) = self.hear(place, leaders, *term) {
             let election = if *term > 0 { format!("term {term}") } else { "one election".into() };
-            let detail = format!("in {election} {process} was told of {leaders:?}, others of {others:?}");
+            let (leaders, others) = (names(leaders), names(others));
+            let detail = format!("in {election} {process} was told of {leaders}, others of {others}");
             breaches.push(Breach { property: "E1", detail, promised: true });
         }
     }

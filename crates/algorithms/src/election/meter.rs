@@ -3,14 +3,13 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
 use conclave_core::{Incarnation, Input, Members, Message as _, Moment, NodeId, Observer, Process, Transit};
 
 use super::family::Electing;
-use super::{Election, Event, Properties, Request, Tally};
+use super::{Election, Event, Properties, Request, Tally, names};
 use crate::Formula;
 use crate::family::Meter;
 use crate::measure::{Figure, List, Measured, Outcome, Part, Piece, Ran, Row, Unit, Value};
@@ -423,11 +422,6 @@ impl ElectionOutcome {
             ("turnaround", self.turnaround.into()),
         ])
     }
-}
-
-fn names(ids: &[NodeId]) -> String {
-    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
-    if ids.is_empty() { "nobody".into() } else { ids.join(", ") }
 }
 
 impl Part for ElectionReport {

@@ -8,6 +8,7 @@
 //! ```
 
 use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -26,6 +27,7 @@ mod handoff;
 mod ledger;
 mod meter;
 mod properties;
+mod on_ring;
 mod ring;
 mod ring_active_list;
 mod ring_ballot;
@@ -128,6 +130,12 @@ pub fn phase(id: NodeId, leaders: &[NodeId], is_participant: bool) -> Phase {
         (false, leaders) if leaders.contains(&id) => Phase::LEADING,
         (false, _) => Phase::FOLLOWING,
     }
+}
+
+/// Processes as reports write them: `p5, p4`.
+fn names(ids: &[NodeId]) -> String {
+    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+    if ids.is_empty() { "nobody".into() } else { ids.join(", ") }
 }
 
 /// What an election consisted of, as far as a formula needs to know. Elections that overlap are one.

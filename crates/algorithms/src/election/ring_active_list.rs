@@ -40,10 +40,11 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, Signal, with_lost_tries};
+use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
-use crate::{About, Algorithm, Channels, Formula, STRANGER, SettingError, Settings, Synchrony, Topology};
+use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
 
 /// A process of the ring election with active lists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -146,6 +147,18 @@ impl Handed for RingActiveListMessage {
     fn ack(receipt: Receipt) -> Self {
         Msg::Ack(receipt)
     }
+
+    fn check_in() -> Self {
+        Msg::CheckIn
+    }
+
+    fn signal(&self) -> Option<Signal> {
+        match *self {
+            Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
+            Msg::CheckIn => Some(Signal::CheckIn),
+            Msg::Elect { .. } | Msg::Elected { .. } | Msg::Retire { .. } => None,
+        }
+    }
 }
 
 impl Protocol for RingActiveList {
@@ -169,50 +182,7 @@ impl Protocol for RingActiveList {
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
-        match input {
-            Input::Receive { from, .. } if !self.ring.is_peer(from) => {
-                out.reject(from, STRANGER);
-            }
-            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
-                out.reject(from, "on this ring nothing is acknowledged");
-            }
-            Input::Receive { from, message: Msg::Ack(receipt) } => {
-                if self.handoff.on_ack(from, receipt, out) {
-                    self.on_peer_up(from, out);
-                }
-            }
-            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
-            Input::Receive { from, message } => {
-                let receipt = message.receipt();
-                if !receipt.is_some_and(|receipt| self.ring.members().contains(receipt.owner)) {
-                    return out.reject(from, "only members stand for election");
-                }
-                self.receive(&message, out);
-                self.handoff.acknowledge(from, receipt, out);
-            }
-            // A process that comes back has forgotten who leads, and may be the one who should.
-            Input::Start if self.life > Incarnation::FIRST => {
-                if self.config.is_acked {
-                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
-                }
-                self.start(out);
-            }
-            Input::Start => {}
-            Input::Request(Request::Start) => match self.state {
-                State::Participant => {}
-                State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
-            },
-            Input::Request(Request::Retire) => self.retire(out),
-            // The group is fixed.
-            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
-            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
-            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
-            Input::Expire(RingTimer::Handoff) => {
-                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
-                    self.lose(peer, unsent, out);
-                }
-            }
-        }
+        on_ring::handle(self, input, out);
     }
 
     fn phase(&self) -> Phase {
@@ -248,9 +218,31 @@ impl Protocol for RingActiveList {
     }
 }
 
-impl RingActiveList {
-    fn receive(&mut self, message: &Msg, out: &mut impl Effects<Self>) {
-        match *message {
+impl OnRing for RingActiveList {
+    fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    fn round(&self) -> Round {
+        self.round
+    }
+
+    fn handoff(&mut self) -> &mut Handoff<Msg> {
+        &mut self.handoff
+    }
+
+    fn is_back(&self) -> bool {
+        self.life > Incarnation::FIRST
+    }
+
+    fn objection(&self, message: &Msg) -> Option<&'static str> {
+        let owner = message.receipt().map(|receipt| receipt.owner);
+        (!owner.is_some_and(|owner| self.ring.members().contains(owner)))
+            .then_some("only members stand for election")
+    }
+
+    fn receive(&mut self, message: Msg, out: &mut impl Effects<Self>) {
+        match message {
             Msg::Elect { uid, life, .. } if uid == self.ring.id() && life != self.life => {}
             Msg::Elect { uid, round, life } => {
                 if let Some(round) = self.join(round) {
@@ -271,12 +263,95 @@ impl RingActiveList {
         }
     }
 
+    fn on_call(&mut self, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Participant => {}
+            State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
+        }
+    }
+
     fn start(&mut self, out: &mut impl Effects<Self>) {
         self.round.advance();
         self.handoff.forget_taken();
         self.compete(out);
     }
 
+    fn retire(&mut self, out: &mut impl Effects<Self>) {
+        self.ring.retire();
+        match self.state {
+            State::Settled { leader } if leader == self.ring.id() => self.start(out),
+            State::Participant => self.start(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
+        let has_new_successor = self.ring.bypass(peer);
+        self.active.remove(peer);
+        match self.state {
+            // The peer may have died with the message that we wait for.
+            State::Participant | State::Vacant => self.start(out),
+            State::Settled { leader } if self.ring.is_down(leader) => self.start(out),
+            State::Settled { .. } if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.readmit(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match self.state {
+            // Names of this round that went past the peer must not meet with some that did not.
+            State::Participant => self.start(out),
+            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        // Whatever is said of us, we are here.
+        if peer != self.ring.id() {
+            self.active.remove(peer);
+        }
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match self.state {
+            // It may have died with what it had taken.
+            State::Participant | State::Vacant if has_new_successor && has_taken => self.start(out),
+            // One is enough to call for another leader, the last before it.
+            State::Settled { leader }
+                if self.ring.is_down(leader) && (has_new_successor || self.ring.is_before_dead(leader)) =>
+            {
+                self.start(out);
+            }
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
+                for message in unsent {
+                    self.send_again(message, out);
+                }
+            }
+        }
+    }
+}
+
+impl RingActiveList {
     /// Sends our name round in the round that we are in, or asks the next one to.
     fn compete(&mut self, out: &mut impl Effects<Self>) {
         let (me, round) = (self.ring.id(), self.round.known());
@@ -407,59 +482,6 @@ impl RingActiveList {
         }
     }
 
-    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        if self.config.is_acked {
-            let unsent = self.handoff.give_up(peer, self.round, out);
-            return self.lose(peer, unsent, out);
-        }
-        let has_new_successor = self.ring.bypass(peer);
-        self.active.remove(peer);
-        match self.state {
-            // The peer may have died with the message that we wait for.
-            State::Participant | State::Vacant => self.start(out),
-            State::Settled { leader } if self.ring.is_down(leader) => self.start(out),
-            State::Settled { .. } if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } => {}
-        }
-    }
-
-    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
-    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
-        let has_taken = self.handoff.has_taken() || unsent.is_empty();
-        let has_new_successor = self.ring.bypass(peer);
-        // Whatever is said of us, we are here.
-        if peer != self.ring.id() {
-            self.active.remove(peer);
-        }
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        match self.state {
-            // It may have died with what it had taken.
-            State::Participant | State::Vacant if has_new_successor && has_taken => self.start(out),
-            // One is enough to call for another leader, the last before it.
-            State::Settled { leader }
-                if self.ring.is_down(leader) && (has_new_successor || self.ring.is_before_dead(leader)) =>
-            {
-                self.start(out);
-            }
-            // A lap that ends before the dead does not reach the new successor; the news must.
-            State::Settled { .. } if has_new_successor => {
-                let ends =
-                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
-                if unsent.iter().all(ends) {
-                    self.greet(out);
-                }
-                unsent.into_iter().for_each(|message| self.send_again(message, out));
-            }
-            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
-                for message in unsent {
-                    self.send_again(message, out);
-                }
-            }
-        }
-    }
-
     fn send_again(&mut self, message: Msg, out: &mut impl Effects<Self>) {
         let Some(Receipt { owner, round }) = message.receipt() else { return };
         match self.ring.onward(owner) {
@@ -467,27 +489,6 @@ impl RingActiveList {
             // The owner is dead, and its name on lists where it does not belong; or we are alone. Once is enough.
             None if matches!(message, Msg::Elect { .. }) && round == self.round.known() => self.start(out),
             None => {}
-        }
-    }
-
-    /// A process is back from a crash. Of its last life nobody may have told us.
-    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
-        if !self.ring.is_down(from) {
-            self.on_peer_down(from, out);
-        }
-        self.on_peer_up(from, out);
-    }
-
-    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        let has_new_successor = self.ring.readmit(peer);
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        match self.state {
-            // Names of this round that went past the peer must not meet with some that did not.
-            State::Participant => self.start(out),
-            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
         }
     }
 
@@ -501,15 +502,6 @@ impl RingActiveList {
             }
             State::Vacant => self.start(out),
             State::Idle | State::Participant => {}
-        }
-    }
-
-    fn retire(&mut self, out: &mut impl Effects<Self>) {
-        self.ring.retire();
-        match self.state {
-            State::Settled { leader } if leader == self.ring.id() => self.start(out),
-            State::Participant => self.start(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
         }
     }
 
@@ -609,106 +601,4 @@ impl Election for RingActiveList {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::election::trials::{self, Weather, config, world};
-    use alloc::format;
-
-    /// The worked example TV-A1: of four processes p4 and p1 are dead, p2 notices.
-    #[test]
-    fn book_tv_a1_two_of_four() {
-        let members = Members::numbered(4);
-        let config = config::<RingActiveList>(&[], None, &members);
-        let mut world = world::<RingActiveList>(&members, &config, &[NodeId(4), NodeId(1)]);
-        let active = |ids: &[u32]| ids.iter().map(|id| NodeId(*id)).collect::<NodeSet>();
-        world.request(2, Request::Start);
-        assert_eq!(*world.process(2).active(), active(&[2]));
-        world.deliver(2, 3);
-        assert_eq!(*world.process(3).active(), active(&[2, 3]));
-        world.deliver(3, 2);
-        assert_eq!(*world.process(2).active(), active(&[2, 3]));
-        world.deliver(3, 2);
-        world.drain();
-        let sent = world
-            .sent
-            .iter()
-            .map(|(from, to, message)| {
-                (from, to, message.kind(), message.receipt().expect("it has an owner"))
-            })
-            .map(|(from, to, kind, receipt)| format!("{from} {kind} {} {to}", receipt.owner));
-        let expected = [
-            "p2 Elect p2 p3",
-            "p3 Elect p3 p2",
-            "p3 Elect p2 p2",
-            "p2 Elect p3 p3",
-            "p2 Elected p3 p3",
-            "p3 Elected p3 p2",
-        ];
-        assert_eq!(sent.collect::<Vec<_>>(), expected);
-        assert!([2, 3].into_iter().all(|id| world.process(id).leaders() == [NodeId(3)]));
-    }
-
-    /// Everyone ends with everyone on its list.
-    #[test]
-    fn book_the_lists_are_complete() {
-        for starters in [&[1][..], &[4, 2], &[1, 2, 3, 4, 5]] {
-            let members = Members::numbered(5);
-            let config = config::<RingActiveList>(&[], None, &members);
-            let mut world = world::<RingActiveList>(&members, &config, &[]);
-            for id in starters {
-                world.request(*id, Request::Start);
-            }
-            world.drain();
-            let all: NodeSet = members.iter().collect();
-            assert!(world.processes.iter().all(|process| *process.active() == all));
-        }
-    }
-
-    #[test]
-    fn keeps_its_formula() {
-        trials::keeps_its_formula::<RingActiveList>(&[]);
-        trials::keeps_its_formula::<RingActiveList>(&[("weights", "1:5,2:3")]);
-    }
-
-    #[test]
-    fn mutants_are_caught() {
-        trials::mutants_are_caught::<RingActiveList>();
-    }
-
-    #[test]
-    fn a_crash_at_any_moment() {
-        trials::weathers::<RingActiveList>(Weather::CRASH, &[], 4_000);
-    }
-
-    #[test]
-    fn acknowledged_it_goes_on_past_the_dead() {
-        let acked = &[("handoff", "acked")];
-        trials::keeps_its_formula::<RingActiveList>(acked);
-        trials::finds_the_dead_by_itself::<RingActiveList>(acked, 4_000);
-        trials::weathers::<RingActiveList>(Weather::CRASH, acked, 4_000);
-        trials::weathers::<RingActiveList>(Weather::STORM.tentative(), acked, 10_000);
-        trials::weathers::<RingActiveList>(Weather::DOUBT, acked, 10_000);
-    }
-
-    #[test]
-    fn wrong_suspicions_are_got_over() {
-        trials::weathers::<RingActiveList>(Weather::DOUBT, &[], 20_000);
-    }
-
-    #[test]
-    fn a_storm_of_crashes_restarts_and_retirements() {
-        trials::weathers::<RingActiveList>(Weather::STORM.tentative(), &[], 10_000);
-    }
-
-    #[test]
-    fn strangers_are_rejected() {
-        let members = Members::numbered(3);
-        let config = config::<RingActiveList>(&[], None, &members);
-        let mut world = world::<RingActiveList>(&members, &config, &[]);
-        let message = |uid| Msg::Elect { uid: NodeId(uid), round: Some(u64::MAX), life: Incarnation::FIRST };
-        for (from, uid) in [(1, 2), (9, 2), (2, 9)] {
-            world.input(NodeId(1), Input::Receive { from: NodeId(from), message: message(uid) });
-        }
-        assert_eq!(world.rejects.len(), 3);
-    }
-}
+mod tests;

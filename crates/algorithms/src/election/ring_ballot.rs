@@ -35,11 +35,12 @@ use core::cmp::Reverse;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
-use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, Signal, with_lost_tries};
+use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology,
     Values,
 };
 
@@ -174,6 +175,18 @@ impl Handed for RingBallotMessage {
     fn ack(receipt: Receipt) -> Self {
         Msg::Ack(receipt)
     }
+
+    fn check_in() -> Self {
+        Msg::CheckIn
+    }
+
+    fn signal(&self) -> Option<Signal> {
+        match *self {
+            Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
+            Msg::CheckIn => Some(Signal::CheckIn),
+            Msg::Election { .. } | Msg::Coordinator { .. } | Msg::Inform { .. } | Msg::Retire { .. } => None,
+        }
+    }
 }
 
 impl Protocol for RingBallot {
@@ -197,50 +210,7 @@ impl Protocol for RingBallot {
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
-        match input {
-            Input::Receive { from, .. } if !self.ring.is_peer(from) => {
-                out.reject(from, STRANGER);
-            }
-            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
-                out.reject(from, "on this ring nothing is acknowledged");
-            }
-            Input::Receive { from, message: Msg::Ack(receipt) } => {
-                if self.handoff.on_ack(from, receipt, out) {
-                    self.on_peer_up(from, out);
-                }
-            }
-            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
-            Input::Receive { from, message } => match self.objection(&message) {
-                Some(why) => out.reject(from, why),
-                None => {
-                    let receipt = message.receipt();
-                    self.receive(message, out);
-                    self.handoff.acknowledge(from, receipt, out);
-                }
-            },
-            // A process that comes back has forgotten who leads, and may be the one who should.
-            Input::Start if self.is_back => {
-                if self.config.is_acked {
-                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
-                }
-                self.start(out);
-            }
-            Input::Start => {}
-            Input::Request(Request::Start) => match self.state {
-                State::Participant => {}
-                State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
-            },
-            Input::Request(Request::Retire) => self.retire(out),
-            // The group is fixed.
-            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
-            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
-            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
-            Input::Expire(RingTimer::Handoff) => {
-                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
-                    self.lose(peer, unsent, out);
-                }
-            }
-        }
+        on_ring::handle(self, input, out);
     }
 
     fn phase(&self) -> Phase {
@@ -275,8 +245,23 @@ impl Protocol for RingBallot {
     }
 }
 
-impl RingBallot {
-    /// What is wrong with a message, if no honest process can have sent it.
+impl OnRing for RingBallot {
+    fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    fn round(&self) -> Round {
+        self.round
+    }
+
+    fn handoff(&mut self) -> &mut Handoff<Msg> {
+        &mut self.handoff
+    }
+
+    fn is_back(&self) -> bool {
+        self.is_back
+    }
+
     fn objection(&self, message: &Msg) -> Option<&'static str> {
         let me = self.ring.id();
         let is_list = |ballots: &[Ballot]| self.ring.is_list(ballots.iter().map(|ballot| ballot.voter));
@@ -333,12 +318,90 @@ impl RingBallot {
         }
     }
 
+    fn on_call(&mut self, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Participant => {}
+            State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
+        }
+    }
+
     fn start(&mut self, out: &mut impl Effects<Self>) {
         self.round.advance();
         self.handoff.forget_taken();
         self.compete(out);
     }
 
+    fn retire(&mut self, out: &mut impl Effects<Self>) {
+        self.ring.retire();
+        match self.state {
+            // Who may not be elected has no vote either, and ours may have made the difference.
+            State::Participant | State::Settled { .. } => self.start(out),
+            State::Idle | State::Vacant => {}
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
+        let has_new_successor = self.ring.bypass(peer);
+        match &self.state {
+            // The peer may have died with the message that we wait for.
+            State::Participant | State::Vacant => self.start(out),
+            // The votes of the dead count no longer, nor do those for them.
+            State::Settled { leader, ballots } if self.recount(ballots) != Some(*leader) => self.start(out),
+            State::Settled { .. } if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.readmit(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match self.state {
+            // Lists of this round that went past the peer must not meet with some that did not.
+            State::Participant => self.start(out),
+            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match &self.state {
+            // It may have died with what it had taken.
+            State::Participant | State::Vacant if has_new_successor && has_taken => self.start(out),
+            // One is enough to call for another leader, the last before it.
+            State::Settled { leader, ballots }
+                if self.recount(ballots) != Some(*leader)
+                    && (has_new_successor || self.is_before_a_dead_voter(ballots)) =>
+            {
+                self.start(out);
+            }
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+        }
+    }
+}
+
+impl RingBallot {
     /// Sends a list of ballots round in the round that we are in, or asks the next one to.
     fn compete(&mut self, out: &mut impl Effects<Self>) {
         let (me, round) = (self.ring.id(), self.round.known());
@@ -463,54 +526,6 @@ impl RingBallot {
         }
     }
 
-    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        if self.config.is_acked {
-            let unsent = self.handoff.give_up(peer, self.round, out);
-            return self.lose(peer, unsent, out);
-        }
-        let has_new_successor = self.ring.bypass(peer);
-        match &self.state {
-            // The peer may have died with the message that we wait for.
-            State::Participant | State::Vacant => self.start(out),
-            // The votes of the dead count no longer, nor do those for them.
-            State::Settled { leader, ballots } if self.recount(ballots) != Some(*leader) => self.start(out),
-            State::Settled { .. } if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } => {}
-        }
-    }
-
-    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
-    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
-        let has_taken = self.handoff.has_taken() || unsent.is_empty();
-        let has_new_successor = self.ring.bypass(peer);
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        match &self.state {
-            // It may have died with what it had taken.
-            State::Participant | State::Vacant if has_new_successor && has_taken => self.start(out),
-            // One is enough to call for another leader, the last before it.
-            State::Settled { leader, ballots }
-                if self.recount(ballots) != Some(*leader)
-                    && (has_new_successor || self.is_before_a_dead_voter(ballots)) =>
-            {
-                self.start(out);
-            }
-            // A lap that ends before the dead does not reach the new successor; the news must.
-            State::Settled { .. } if has_new_successor => {
-                let ends =
-                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
-                if unsent.iter().all(ends) {
-                    self.greet(out);
-                }
-                unsent.into_iter().for_each(|message| self.send_again(message, out));
-            }
-            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
-                unsent.into_iter().for_each(|message| self.send_again(message, out));
-            }
-        }
-    }
-
     fn send_again(&mut self, message: Msg, out: &mut impl Effects<Self>) {
         let next = match message {
             Msg::Election { initiator, round, ballots } => {
@@ -527,27 +542,6 @@ impl RingBallot {
         }
     }
 
-    /// A process is back from a crash. Of its last life nobody may have told us.
-    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
-        if !self.ring.is_down(from) {
-            self.on_peer_down(from, out);
-        }
-        self.on_peer_up(from, out);
-    }
-
-    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        let has_new_successor = self.ring.readmit(peer);
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        match self.state {
-            // Lists of this round that went past the peer must not meet with some that did not.
-            State::Participant => self.start(out),
-            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
-        }
-    }
-
     /// Tells a new successor who leads.
     fn greet(&mut self, out: &mut impl Effects<Self>) {
         match &self.state {
@@ -559,15 +553,6 @@ impl RingBallot {
             }
             State::Vacant => self.start(out),
             State::Idle | State::Participant => {}
-        }
-    }
-
-    fn retire(&mut self, out: &mut impl Effects<Self>) {
-        self.ring.retire();
-        match self.state {
-            // Who may not be elected has no vote either, and ours may have made the difference.
-            State::Participant | State::Settled { .. } => self.start(out),
-            State::Idle | State::Vacant => {}
         }
     }
 
@@ -729,111 +714,4 @@ impl Election for RingBallot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Arena;
-    use crate::election::trials::{self, Weather, config, world};
-
-    const BOOK: &[(&str, &str)] = &[("weights", "1:5"), ("prefers", "1:2,2:3,4:5")];
-
-    /// The worked example TV-W1: the heaviest does not lead, its favourite does.
-    #[test]
-    fn book_tv_w1_the_favourite_of_the_heaviest_leads() {
-        let members = Members::numbered(5);
-        let config = config::<RingBallot>(BOOK, None, &members);
-        let mut world = world::<RingBallot>(&members, &config, &[]);
-        world.request(4, Request::Start);
-        world.drain();
-        assert_eq!(world.sent.len(), 10);
-        let complete = world.sent.iter().find_map(|(_, to, message)| match message {
-            Msg::Election { ballots, .. } if to.0 == 4 => Some(ballots.clone()),
-            _ => None,
-        });
-        let ballots = complete.expect("the list came back");
-        let votes: Vec<_> = ballots.iter().map(|b| (b.voter.0, b.weight, b.prefers.0)).collect();
-        assert_eq!(votes, [(4, 1, 5), (5, 1, 5), (1, 5, 2), (2, 1, 3), (3, 1, 3)]);
-        assert!(world.processes.iter().all(|process| process.leaders() == [NodeId(2)]));
-    }
-
-    /// The favourite of the heaviest is dead: the heaviest votes for itself.
-    #[test]
-    fn a_vote_for_the_dead_counts_for_the_voter() {
-        let members = Members::numbered(5);
-        let config = config::<RingBallot>(BOOK, None, &members);
-        let mut world = world::<RingBallot>(&members, &config, &[NodeId(2)]);
-        world.request(4, Request::Start);
-        world.drain();
-        assert_eq!(world.process(3).leaders(), [NodeId(1)]);
-    }
-
-    #[test]
-    fn only_members_are_preferred() {
-        let settings = Settings::new(&RingBallot::ABOUT, Arena::Live, [("prefers", "1:9")], None);
-        let settings = settings.expect("numbers for processes");
-        assert!(RingBallot::configure(&settings, &Members::numbered(3)).is_err());
-    }
-
-    #[test]
-    fn keeps_its_formula() {
-        trials::keeps_its_formula::<RingBallot>(&[]);
-        trials::keeps_its_formula::<RingBallot>(&[("weights", "1:5,2:3")]);
-    }
-
-    #[test]
-    fn mutants_are_caught() {
-        trials::mutants_are_caught::<RingBallot>();
-    }
-
-    #[test]
-    fn a_crash_at_any_moment() {
-        trials::weathers::<RingBallot>(Weather::CRASH, &[], 4_000);
-        trials::weathers::<RingBallot>(Weather::CRASH, &[("prefers", "1:2"), ("weights", "1:3")], 4_000);
-    }
-
-    #[test]
-    fn acknowledged_it_goes_on_past_the_dead() {
-        let acked = &[("handoff", "acked")];
-        trials::keeps_its_formula::<RingBallot>(acked);
-        trials::finds_the_dead_by_itself::<RingBallot>(acked, 4_000);
-        trials::weathers::<RingBallot>(Weather::CRASH, acked, 4_000);
-        trials::weathers::<RingBallot>(Weather::STORM.tentative(), acked, 10_000);
-        trials::weathers::<RingBallot>(Weather::DOUBT, acked, 10_000);
-    }
-
-    #[test]
-    fn wrong_suspicions_are_got_over() {
-        trials::weathers::<RingBallot>(Weather::DOUBT, &[], 20_000);
-    }
-
-    #[test]
-    fn a_storm_of_crashes_restarts_and_retirements() {
-        trials::weathers::<RingBallot>(Weather::STORM.tentative(), &[], 10_000);
-        trials::weathers::<RingBallot>(
-            Weather::STORM.tentative(),
-            &[("prefers", "1:2"), ("weights", "1:3")],
-            10_000,
-        );
-    }
-
-    #[test]
-    fn nonsense_is_rejected() {
-        let members = Members::numbered(3);
-        let config = config::<RingBallot>(&[], None, &members);
-        let election = |initiator, voters: &[u32]| Msg::Election {
-            initiator: NodeId(initiator),
-            round: None,
-            ballots: voters
-                .iter()
-                .map(|id| Ballot { weight: u64::MAX, ..config.ballot(NodeId(*id)) })
-                .collect(),
-        };
-        let mut world = world::<RingBallot>(&members, &config, &[]);
-        for voters in [&[][..], &[3, 2], &[2, 2], &[2, 9], &[2, 1]] {
-            world.input(NodeId(1), Input::Receive { from: NodeId(3), message: election(2, voters) });
-        }
-        assert_eq!(world.rejects.len(), 5);
-        // The largest weights there are do no harm.
-        world.input(NodeId(1), Input::Receive { from: NodeId(3), message: election(1, &[1, 2, 3]) });
-        assert_eq!(world.process(1).leaders(), [NodeId(3)]);
-    }
-}
+mod tests;

@@ -34,11 +34,12 @@ use alloc::vec::Vec;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
-use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, Signal, with_lost_tries};
+use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology,
     Values,
 };
 
@@ -204,6 +205,18 @@ impl Handed for RingKLeadersMessage {
     fn ack(receipt: Receipt) -> Self {
         Msg::Ack(receipt)
     }
+
+    fn check_in() -> Self {
+        Msg::CheckIn
+    }
+
+    fn signal(&self) -> Option<Signal> {
+        match *self {
+            Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
+            Msg::CheckIn => Some(Signal::CheckIn),
+            Msg::Election { .. } | Msg::Choose { .. } | Msg::Commit { .. } | Msg::Inform { .. } | Msg::Retire { .. } => None,
+        }
+    }
 }
 
 impl Protocol for RingKLeaders {
@@ -230,50 +243,7 @@ impl Protocol for RingKLeaders {
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
-        match input {
-            Input::Receive { from, .. } if !self.ring.is_peer(from) => {
-                out.reject(from, STRANGER);
-            }
-            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
-                out.reject(from, "on this ring nothing is acknowledged");
-            }
-            Input::Receive { from, message: Msg::Ack(receipt) } => {
-                if self.handoff.on_ack(from, receipt, out) {
-                    self.on_peer_up(from, out);
-                }
-            }
-            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
-            Input::Receive { from, message } => match self.objection(&message) {
-                Some(why) => out.reject(from, why),
-                None => {
-                    let receipt = message.receipt();
-                    self.receive(message, out);
-                    self.handoff.acknowledge(from, receipt, out);
-                }
-            },
-            // A process that comes back has forgotten who leads, and may be one who should.
-            Input::Start if self.is_back => {
-                if self.config.is_acked {
-                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
-                }
-                self.start(out);
-            }
-            Input::Start => {}
-            Input::Request(Request::Start) => match self.state {
-                State::Participant => {}
-                State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
-            },
-            Input::Request(Request::Retire) => self.retire(out),
-            // The group is fixed.
-            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
-            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
-            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
-            Input::Expire(RingTimer::Handoff) => {
-                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
-                    self.lose(peer, unsent, out);
-                }
-            }
-        }
+        on_ring::handle(self, input, out);
     }
 
     fn phase(&self) -> Phase {
@@ -315,8 +285,23 @@ impl Protocol for RingKLeaders {
     }
 }
 
-impl RingKLeaders {
-    /// What is wrong with a message, if no honest process can have sent it.
+impl OnRing for RingKLeaders {
+    fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    fn round(&self) -> Round {
+        self.round
+    }
+
+    fn handoff(&mut self) -> &mut Handoff<Msg> {
+        &mut self.handoff
+    }
+
+    fn is_back(&self) -> bool {
+        self.is_back
+    }
+
     fn objection(&self, message: &Msg) -> Option<&'static str> {
         let me = self.ring.id();
         let is_list = |ids: &[NodeId]| self.ring.is_list(ids.iter().copied());
@@ -375,12 +360,91 @@ impl RingKLeaders {
         }
     }
 
+    fn on_call(&mut self, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Participant => {}
+            State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
+        }
+    }
+
     fn start(&mut self, out: &mut impl Effects<Self>) {
         self.round.advance();
         self.handoff.forget_taken();
         self.compete(out);
     }
 
+    fn retire(&mut self, out: &mut impl Effects<Self>) {
+        self.ring.retire();
+        match &self.state {
+            State::Settled { leaders } if leaders.contains(&self.ring.id()) => self.start(out),
+            State::Participant => self.start(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
+        let has_new_successor = self.ring.bypass(peer);
+        match &self.state {
+            State::Vacant => self.start(out),
+            State::Settled { leaders } if leaders.iter().any(|leader| self.ring.is_down(*leader)) => {
+                self.start(out);
+            }
+            State::Participant if has_new_successor => self.send_again(out),
+            State::Settled { .. } if has_new_successor => self.greet_and_finish(out),
+            State::Idle | State::Participant | State::Settled { .. } => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.readmit(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match self.state {
+            // Lists of this round that went past the peer must not meet with some that did not.
+            State::Participant => self.start(out),
+            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        let is_before = |leader: &NodeId| {
+            self.ring.is_down(*leader) && (has_new_successor || self.ring.is_before_dead(*leader))
+        };
+        match &self.state {
+            State::Vacant if has_new_successor && has_taken => self.start(out),
+            // It may have died with what it had taken.
+            State::Participant if has_new_successor && has_taken => self.send_again(out),
+            // One is enough to call for other leaders, the last before a dead one.
+            State::Settled { leaders } if leaders.iter().any(is_before) => self.start(out),
+            State::Settled { .. } if has_new_successor && unsent.is_empty() => self.greet_and_finish(out),
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.owner().is_some_and(|owner| self.ring.onward(owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                self.send_all_again(unsent, out);
+            }
+            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
+                self.send_all_again(unsent, out);
+            }
+        }
+    }
+}
+
+impl RingKLeaders {
     /// Sends a list round in the round that we are in, or asks the next one to.
     fn compete(&mut self, out: &mut impl Effects<Self>) {
         let (me, round) = (self.ring.id(), self.round.known());
@@ -555,55 +619,6 @@ impl RingKLeaders {
         }
     }
 
-    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        if self.config.is_acked {
-            let unsent = self.handoff.give_up(peer, self.round, out);
-            return self.lose(peer, unsent, out);
-        }
-        let has_new_successor = self.ring.bypass(peer);
-        match &self.state {
-            State::Vacant => self.start(out),
-            State::Settled { leaders } if leaders.iter().any(|leader| self.ring.is_down(*leader)) => {
-                self.start(out);
-            }
-            State::Participant if has_new_successor => self.send_again(out),
-            State::Settled { .. } if has_new_successor => self.greet_and_finish(out),
-            State::Idle | State::Participant | State::Settled { .. } => {}
-        }
-    }
-
-    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
-    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
-        let has_taken = self.handoff.has_taken() || unsent.is_empty();
-        let has_new_successor = self.ring.bypass(peer);
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        let is_before = |leader: &NodeId| {
-            self.ring.is_down(*leader) && (has_new_successor || self.ring.is_before_dead(*leader))
-        };
-        match &self.state {
-            State::Vacant if has_new_successor && has_taken => self.start(out),
-            // It may have died with what it had taken.
-            State::Participant if has_new_successor && has_taken => self.send_again(out),
-            // One is enough to call for other leaders, the last before a dead one.
-            State::Settled { leaders } if leaders.iter().any(is_before) => self.start(out),
-            State::Settled { .. } if has_new_successor && unsent.is_empty() => self.greet_and_finish(out),
-            // A lap that ends before the dead does not reach the new successor; the news must.
-            State::Settled { .. } if has_new_successor => {
-                let ends =
-                    |message: &Msg| message.owner().is_some_and(|owner| self.ring.onward(owner).is_none());
-                if unsent.iter().all(ends) {
-                    self.greet(out);
-                }
-                self.send_all_again(unsent, out);
-            }
-            State::Idle | State::Participant | State::Settled { .. } | State::Vacant => {
-                self.send_all_again(unsent, out);
-            }
-        }
-    }
-
     fn send_all_again(&mut self, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
         for message in unsent {
             match message {
@@ -614,27 +629,6 @@ impl RingKLeaders {
                 }
                 _ => self.pass_on(message, out),
             }
-        }
-    }
-
-    /// A process is back from a crash. Of its last life nobody may have told us.
-    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
-        if !self.ring.is_down(from) {
-            self.on_peer_down(from, out);
-        }
-        self.on_peer_up(from, out);
-    }
-
-    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        let has_new_successor = self.ring.readmit(peer);
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        match self.state {
-            // Lists of this round that went past the peer must not meet with some that did not.
-            State::Participant => self.start(out),
-            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
         }
     }
 
@@ -665,15 +659,6 @@ impl RingKLeaders {
             }
             State::Vacant => self.start(out),
             State::Idle | State::Participant => {}
-        }
-    }
-
-    fn retire(&mut self, out: &mut impl Effects<Self>) {
-        self.ring.retire();
-        match &self.state {
-            State::Settled { leaders } if leaders.contains(&self.ring.id()) => self.start(out),
-            State::Participant => self.start(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
         }
     }
 

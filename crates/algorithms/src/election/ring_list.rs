@@ -35,11 +35,12 @@ use alloc::vec::Vec;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
-use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, with_lost_tries};
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, Signal, with_lost_tries};
+use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology,
     Values,
 };
 
@@ -166,6 +167,18 @@ impl Handed for RingListMessage {
     fn ack(receipt: Receipt) -> Self {
         Msg::Ack(receipt)
     }
+
+    fn check_in() -> Self {
+        Msg::CheckIn
+    }
+
+    fn signal(&self) -> Option<Signal> {
+        match *self {
+            Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
+            Msg::CheckIn => Some(Signal::CheckIn),
+            Msg::Election { .. } | Msg::Coordinator { .. } | Msg::Inform { .. } | Msg::Retire { .. } => None,
+        }
+    }
 }
 
 impl Protocol for RingList {
@@ -189,50 +202,7 @@ impl Protocol for RingList {
     }
 
     fn handle(&mut self, input: Input<Self>, out: &mut impl Effects<Self>) {
-        match input {
-            Input::Receive { from, .. } if !self.ring.is_peer(from) => {
-                out.reject(from, STRANGER);
-            }
-            Input::Receive { from, message: Msg::Ack(_) | Msg::CheckIn } if !self.config.is_acked => {
-                out.reject(from, "on this ring nothing is acknowledged");
-            }
-            Input::Receive { from, message: Msg::Ack(receipt) } => {
-                if self.handoff.on_ack(from, receipt, out) {
-                    self.on_peer_up(from, out);
-                }
-            }
-            Input::Receive { from, message: Msg::CheckIn } => self.on_check_in(from, out),
-            Input::Receive { from, message } => match self.objection(&message) {
-                Some(why) => out.reject(from, why),
-                None => {
-                    let receipt = message.receipt();
-                    self.receive(message, out);
-                    self.handoff.acknowledge(from, receipt, out);
-                }
-            },
-            // A process that comes back has forgotten who leads, and may be the one who should.
-            Input::Start if self.is_back => {
-                if self.config.is_acked {
-                    out.send_all(self.ring.members().others(self.ring.id()), &Msg::CheckIn);
-                }
-                self.start(out);
-            }
-            Input::Start => {}
-            Input::Request(Request::Start) => match self.state {
-                State::Participant { .. } => {}
-                State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
-            },
-            Input::Request(Request::Retire) => self.retire(out),
-            // The group is fixed.
-            Input::Request(Request::Leave | Request::Reweigh(_)) => {}
-            Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
-            Input::PeerUp { peer, .. } => self.on_peer_up(peer, out),
-            Input::Expire(RingTimer::Handoff) => {
-                if let Some((peer, unsent)) = self.handoff.silence(self.round, out) {
-                    self.lose(peer, unsent, out);
-                }
-            }
-        }
+        on_ring::handle(self, input, out);
     }
 
     fn phase(&self) -> Phase {
@@ -266,8 +236,23 @@ impl Protocol for RingList {
     }
 }
 
-impl RingList {
-    /// What is wrong with a message, if no honest process can have sent it.
+impl OnRing for RingList {
+    fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    fn round(&self) -> Round {
+        self.round
+    }
+
+    fn handoff(&mut self) -> &mut Handoff<Msg> {
+        &mut self.handoff
+    }
+
+    fn is_back(&self) -> bool {
+        self.is_back
+    }
+
     fn objection(&self, message: &Msg) -> Option<&'static str> {
         let me = self.ring.id();
         match message {
@@ -325,12 +310,88 @@ impl RingList {
         }
     }
 
+    fn on_call(&mut self, out: &mut impl Effects<Self>) {
+        match self.state {
+            State::Participant { .. } => {}
+            State::Idle | State::Settled { .. } | State::Vacant => self.start(out),
+        }
+    }
+
     fn start(&mut self, out: &mut impl Effects<Self>) {
         self.round.advance();
         self.handoff.forget_taken();
         self.compete(out);
     }
 
+    fn retire(&mut self, out: &mut impl Effects<Self>) {
+        self.ring.retire();
+        match self.state {
+            State::Settled { leader, .. } if leader == self.ring.id() => self.start(out),
+            State::Participant { .. } => self.start(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        if self.config.is_acked {
+            let unsent = self.handoff.give_up(peer, self.round, out);
+            return self.lose(peer, unsent, out);
+        }
+        let has_new_successor = self.ring.bypass(peer);
+        match self.state {
+            // The peer may have died with the message that we wait for.
+            State::Participant { .. } | State::Vacant => self.start(out),
+            State::Settled { leader, .. } if self.ring.is_down(leader) => self.start(out),
+            State::Settled { .. } if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } => {}
+        }
+    }
+
+    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let has_new_successor = self.ring.readmit(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match self.state {
+            // Lists of this round that went past the peer must not meet with some that did not.
+            State::Participant { .. } => self.start(out),
+            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
+            State::Idle | State::Settled { .. } | State::Vacant => {}
+        }
+    }
+
+    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
+        let has_taken = self.handoff.has_taken() || unsent.is_empty();
+        let has_new_successor = self.ring.bypass(peer);
+        if has_new_successor {
+            self.handoff.forget_taken();
+        }
+        match &self.state {
+            // It may have died with what it had taken.
+            State::Participant { .. } | State::Vacant if has_new_successor && has_taken => self.start(out),
+            // One is enough to call for another leader, the last before it.
+            State::Settled { leader, .. }
+                if self.ring.is_down(*leader) && (has_new_successor || self.ring.is_before_dead(*leader)) =>
+            {
+                self.start(out);
+            }
+            // A lap that ends before the dead does not reach the new successor; the news must.
+            State::Settled { .. } if has_new_successor => {
+                let ends =
+                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
+                if unsent.iter().all(ends) {
+                    self.greet(out);
+                }
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+            State::Idle | State::Participant { .. } | State::Settled { .. } | State::Vacant => {
+                unsent.into_iter().for_each(|message| self.send_again(message, out));
+            }
+        }
+    }
+}
+
+impl RingList {
     /// Sends a list round in the round that we are in, or asks the next one to.
     fn compete(&mut self, out: &mut impl Effects<Self>) {
         let (me, round) = (self.ring.id(), self.round.known());
@@ -462,52 +523,6 @@ impl RingList {
         }
     }
 
-    fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        if self.config.is_acked {
-            let unsent = self.handoff.give_up(peer, self.round, out);
-            return self.lose(peer, unsent, out);
-        }
-        let has_new_successor = self.ring.bypass(peer);
-        match self.state {
-            // The peer may have died with the message that we wait for.
-            State::Participant { .. } | State::Vacant => self.start(out),
-            State::Settled { leader, .. } if self.ring.is_down(leader) => self.start(out),
-            State::Settled { .. } if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } => {}
-        }
-    }
-
-    /// Acked: bypasses a process that is dead, and sends on what it has not acknowledged.
-    fn lose(&mut self, peer: NodeId, unsent: Vec<Msg>, out: &mut impl Effects<Self>) {
-        let has_taken = self.handoff.has_taken() || unsent.is_empty();
-        let has_new_successor = self.ring.bypass(peer);
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        match &self.state {
-            // It may have died with what it had taken.
-            State::Participant { .. } | State::Vacant if has_new_successor && has_taken => self.start(out),
-            // One is enough to call for another leader, the last before it.
-            State::Settled { leader, .. }
-                if self.ring.is_down(*leader) && (has_new_successor || self.ring.is_before_dead(*leader)) =>
-            {
-                self.start(out);
-            }
-            // A lap that ends before the dead does not reach the new successor; the news must.
-            State::Settled { .. } if has_new_successor => {
-                let ends =
-                    |message: &Msg| message.receipt().is_none_or(|r| self.ring.onward(r.owner).is_none());
-                if unsent.iter().all(ends) {
-                    self.greet(out);
-                }
-                unsent.into_iter().for_each(|message| self.send_again(message, out));
-            }
-            State::Idle | State::Participant { .. } | State::Settled { .. } | State::Vacant => {
-                unsent.into_iter().for_each(|message| self.send_again(message, out));
-            }
-        }
-    }
-
     fn send_again(&mut self, message: Msg, out: &mut impl Effects<Self>) {
         let next = match message {
             Msg::Election { initiator, round, list } => return self.pass_on(initiator, round, list, out),
@@ -522,27 +537,6 @@ impl RingList {
         }
     }
 
-    /// A process is back from a crash. Of its last life nobody may have told us.
-    fn on_check_in(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
-        if !self.ring.is_down(from) {
-            self.on_peer_down(from, out);
-        }
-        self.on_peer_up(from, out);
-    }
-
-    fn on_peer_up(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        let has_new_successor = self.ring.readmit(peer);
-        if has_new_successor {
-            self.handoff.forget_taken();
-        }
-        match self.state {
-            // Lists of this round that went past the peer must not meet with some that did not.
-            State::Participant { .. } => self.start(out),
-            State::Settled { .. } | State::Vacant if has_new_successor => self.greet(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
-        }
-    }
-
     /// Tells a new successor who leads.
     fn greet(&mut self, out: &mut impl Effects<Self>) {
         match &self.state {
@@ -554,15 +548,6 @@ impl RingList {
             }
             State::Vacant => self.start(out),
             State::Idle | State::Participant { .. } => {}
-        }
-    }
-
-    fn retire(&mut self, out: &mut impl Effects<Self>) {
-        self.ring.retire();
-        match self.state {
-            State::Settled { leader, .. } if leader == self.ring.id() => self.start(out),
-            State::Participant { .. } => self.start(out),
-            State::Idle | State::Settled { .. } | State::Vacant => {}
         }
     }
 
@@ -697,194 +682,4 @@ impl Election for RingList {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::election::trials::{self, Weather, config, ring, world};
-    use alloc::vec;
-
-    fn ids(list: &[NodeId]) -> Vec<u32> {
-        list.iter().map(|id| id.0).collect()
-    }
-
-    /// The worked example TV-N1: p6 is dead, p3 notices.
-    #[test]
-    fn book_tv_n1_lists_on_the_wire() {
-        let members = ring(&[3, 5, 0, 1, 4, 6]);
-        let config = config::<RingList>(&[], None, &members);
-        let mut world = world::<RingList>(&members, &config, &[NodeId(6)]);
-        world.request(3, Request::Start);
-        world.drain();
-        let lists = world.sent.iter().map(|(from, to, message)| match message {
-            Msg::Election { list, .. } => (from.0, to.0, ids(list)),
-            Msg::Coordinator { leader, .. } => (from.0, to.0, vec![100 + leader.0]),
-            Msg::Inform { .. } | Msg::Retire { .. } | Msg::Ack(_) | Msg::CheckIn => {
-                unreachable!("nothing is repaired")
-            }
-        });
-        let expected = [
-            (3, 5, vec![3]),
-            (5, 0, vec![3, 5]),
-            (0, 1, vec![3, 5, 0]),
-            (1, 4, vec![3, 5, 0, 1]),
-            (4, 3, vec![3, 5, 0, 1, 4]),
-            (3, 5, vec![105]),
-            (5, 0, vec![105]),
-            (0, 1, vec![105]),
-            (1, 4, vec![105]),
-            (4, 3, vec![105]),
-        ];
-        assert_eq!(lists.collect::<Vec<_>>(), expected);
-        for id in [3, 5, 0, 1, 4] {
-            assert_eq!(world.process(id).leaders(), [NodeId(5)]);
-            assert_eq!(ids(world.process(id).active()), [3, 5, 0, 1, 4]);
-        }
-    }
-
-    /// The worked example TV-N2: p2 and p5 start independently; their lists differ in order only.
-    #[test]
-    fn book_tv_n2_two_starters() {
-        let members = ring(&[0, 1, 2, 3, 4, 5, 6, 7]);
-        let config = config::<RingList>(&[], None, &members);
-        let mut world = world::<RingList>(&members, &config, &[NodeId(7)]);
-        world.request(2, Request::Start);
-        world.request(5, Request::Start);
-        world.drain();
-        let full = |starter: u32| {
-            world.sent.iter().find_map(|(_, to, message)| match message {
-                Msg::Election { initiator, list, .. } if *initiator == *to && to.0 == starter => {
-                    Some(ids(list))
-                }
-                _ => None,
-            })
-        };
-        assert_eq!(full(2), Some(vec![2, 3, 4, 5, 6, 0, 1]));
-        assert_eq!(full(5), Some(vec![5, 6, 0, 1, 2, 3, 4]));
-        assert_eq!(world.sent.len(), 28);
-        assert!((0..7).all(|id| world.process(id).leaders() == [NodeId(6)]));
-        assert_eq!(world.events.len(), 7, "everyone is told once");
-    }
-
-    #[test]
-    fn the_last_before_a_dead_starter_takes_over() {
-        let members = ring(&[3, 5, 0, 1, 4]);
-        let config = config::<RingList>(&[], None, &members);
-        let mut world = world::<RingList>(&members, &config, &[]);
-        world.request(3, Request::Start);
-        world.crash(3);
-        world.report(3);
-        world.drain();
-        let takeover = world.sent.iter().find(|(_, _, message)| message.kind() == "Coordinator");
-        assert!(matches!(takeover, Some((NodeId(4), NodeId(5), _))));
-        assert!([5, 0, 1, 4].into_iter().all(|id| world.process(id).leaders() == [NodeId(5)]));
-    }
-
-    #[test]
-    fn keeps_its_formula() {
-        trials::keeps_its_formula::<RingList>(&[]);
-        trials::keeps_its_formula::<RingList>(&[("suppress", "yes"), ("weights", "2:7")]);
-    }
-
-    #[test]
-    fn mutants_are_caught() {
-        trials::mutants_are_caught::<RingList>();
-    }
-
-    #[test]
-    fn a_crash_at_any_moment() {
-        trials::weathers::<RingList>(Weather::CRASH, &[], 4_000);
-        trials::weathers::<RingList>(Weather::CRASH, &[("suppress", "yes")], 2_000);
-    }
-
-    /// The worked example V-N3: p6 is dead, and nobody is told. p4 finds out by itself, goes on past it, and remembers.
-    #[test]
-    fn book_v_n3_no_answer_and_past_the_dead() {
-        let members = ring(&[3, 5, 0, 1, 4, 6]);
-        let config = config::<RingList>(&[("handoff", "acked")], None, &members);
-        let mut world = world::<RingList>(&members, &config, &[]);
-        world.crash(6);
-        for (messages, acks) in [(11, 10), (10, 10)] {
-            let (before, acked) = (trials::counted(&world), world.sent.len());
-            world.request(3, Request::Start);
-            world.drain();
-            if messages == 11 {
-                world.expire(NodeId(4), RingTimer::Handoff);
-                world.drain();
-            }
-            assert_eq!(trials::counted(&world) - before, messages);
-            assert_eq!(world.sent.len() - acked, messages + acks);
-            assert!(world.armed().is_empty());
-            for id in [3, 5, 0, 1, 4] {
-                assert_eq!(world.process(id).leaders(), [NodeId(5)]);
-            }
-        }
-    }
-
-    /// The leader dies in office: the ring goes on with one call, by the last process before it, and not with one by each.
-    #[test]
-    fn a_leader_that_dies_in_office_costs_one_election() {
-        let members = ring(&[0, 1, 3, 4, 5, 6]);
-        let cost = |given: &[(&str, &str)]| {
-            let config = config::<RingList>(given, None, &members);
-            let mut world = world::<RingList>(&members, &config, &[]);
-            world.request(6, Request::Start);
-            world.drain();
-            assert_eq!(trials::counted(&world), 12);
-            world.crash(6);
-            world.report(6);
-            world.drain();
-            assert!([0, 1, 3, 4, 5].into_iter().all(|id| world.process(id).leaders() == [NodeId(5)]));
-            trials::counted(&world) - 12
-        };
-        assert_eq!(cost(&[("handoff", "acked")]), 10);
-        assert_eq!(cost(&[]), 50);
-    }
-
-    #[test]
-    fn acknowledged_it_goes_on_past_the_dead() {
-        let acked = &[("handoff", "acked")];
-        trials::keeps_its_formula::<RingList>(acked);
-        trials::finds_the_dead_by_itself::<RingList>(acked, 4_000);
-        trials::weathers::<RingList>(Weather::CRASH, acked, 4_000);
-        trials::weathers::<RingList>(Weather::STORM.tentative(), acked, 10_000);
-        trials::weathers::<RingList>(Weather::DOUBT, acked, 10_000);
-    }
-
-    #[test]
-    fn wrong_suspicions_are_got_over() {
-        trials::weathers::<RingList>(Weather::DOUBT, &[], 20_000);
-    }
-
-    #[test]
-    fn a_storm_of_crashes_restarts_and_retirements() {
-        trials::weathers::<RingList>(Weather::STORM.tentative(), &[], 10_000);
-        trials::weathers::<RingList>(Weather::STORM.tentative(), &[("suppress", "yes")], 2_000);
-    }
-
-    #[test]
-    fn nonsense_is_rejected() {
-        let members = Members::numbered(3);
-        let config = config::<RingList>(&[], None, &members);
-        let list = |ids: &[u32]| ids.iter().map(|id| NodeId(*id)).collect::<Vec<_>>();
-        let election = |initiator, ids: &[u32]| Msg::Election {
-            initiator: NodeId(initiator),
-            round: Some(u64::MAX),
-            list: list(ids),
-        };
-        let inform = |leader, ids: &[u32]| Msg::Inform { round: 1, leader: NodeId(leader), list: list(ids) };
-        let nonsense = [
-            election(2, &[]),
-            election(2, &[3, 2]),
-            election(2, &[2, 2]),
-            election(2, &[2, 9]),
-            election(2, &[2, 1]),
-            inform(3, &[2]),
-            inform(9, &[9]),
-            Msg::Retire { uid: NodeId(9), round: None },
-        ];
-        let mut world = world::<RingList>(&members, &config, &[]);
-        for message in nonsense.clone() {
-            world.input(NodeId(1), Input::Receive { from: NodeId(3), message });
-        }
-        assert_eq!(world.rejects.len(), nonsense.len());
-    }
-}
+mod tests;

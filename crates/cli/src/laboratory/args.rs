@@ -281,10 +281,10 @@ pub struct OutputArgs {
     #[arg(long, value_enum, default_value = "messages", help_heading = OUTPUT)]
     pub count: EventsArg,
     /// What distances in the drawing mean.
-    #[arg(long, value_enum, default_value = "time", help_heading = OUTPUT)]
+    #[arg(long, value_enum, default_value = "time", requires = "svg", help_heading = OUTPUT)]
     pub axis: AxisArg,
     /// The colours of the drawing; auto follows the reader's system.
-    #[arg(long, value_enum, default_value = "auto", help_heading = OUTPUT)]
+    #[arg(long, value_enum, default_value = "auto", requires = "svg", help_heading = OUTPUT)]
     pub theme: ThemeArg,
     /// Draw from one moment to another only, e.g. 20..80.
     #[arg(long, value_name = "T..T", value_parser = parse_window, allow_hyphen_values = true, help_heading = OUTPUT)]

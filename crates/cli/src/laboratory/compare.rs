@@ -15,7 +15,7 @@ use conclave_sim::span::Span;
 use conclave_sim::{Outcome, Plan, Report};
 use conclave_trace::{Setup, What};
 
-use super::args::CompareArgs;
+use super::args::{CompareArgs, LoadArg};
 use super::catalogue::{Catalogue, Entry};
 use super::output::{self, Progress};
 use super::{files, no_such_algorithm};
@@ -36,11 +36,15 @@ pub fn run(args: &CompareArgs, catalogue: &Catalogue) -> Result<Verdict, Failure
             one.name, one.family.title, two.name, two.family.title
         )));
     }
+    check_options(args, &family)?;
     check_settings(args, &entries)?;
     for path in args.csv.iter().chain(&args.svg) {
         files::check(path)?;
     }
     let comparison = Comparison::of(args, family, &entries);
+    if let ([], [why, ..]) = (comparison.points.as_slice(), comparison.skipped.as_slice()) {
+        return Err(Failure::new(format!("nothing can be measured: {why}")));
+    }
     comparison.write(args)?;
     if args.json {
         output::show_json(&comparison.json())?;
@@ -85,6 +89,16 @@ fn unknown(name: &str, catalogue: &Catalogue) -> Failure {
     }
 }
 
+/// An option that means nothing to the family is a slip.
+fn check_options(args: &CompareArgs, family: &Kind) -> Result<(), Failure> {
+    let given = [("--load", args.load.is_some()), ("--entries", args.entries.is_some())];
+    let foreign = given.iter().find(|(option, is_given)| *is_given && !family.options.contains(option));
+    match foreign {
+        Some((option, _)) => Err(Failure::new(format!("{option} means nothing to {}", family.title))),
+        None => Ok(()),
+    }
+}
+
 /// A setting that nobody has is a slip.
 fn check_settings(args: &CompareArgs, entries: &[Entry]) -> Result<(), Failure> {
     let settings = super::sim::settings(&args.set, &[])?;
@@ -117,7 +131,8 @@ impl Scenario {
     fn all(family: &Kind, args: &CompareArgs) -> Vec<Self> {
         let has = |option: &str| family.options.contains(&option);
         if has("--load") {
-            args.load.iter().map(|load| Self::Load((*load).into())).collect()
+            let given = args.load.as_deref().unwrap_or(&[LoadArg::Light, LoadArg::Saturated]);
+            given.iter().map(|load| Self::Load((*load).into())).collect()
         } else if has("--start") {
             vec![Self::EachStarts, Self::AllStart]
         } else {
@@ -227,8 +242,7 @@ impl Comparison {
                         point.add(seed, named(starter), &outcome);
                     }
                     Err(why) => {
-                        self.skipped.push(format!("{} with {n} processes: {why}", entry.about.name));
-                        return;
+                        return self.skip(format!("{} with {n} processes: {why}", entry.about.name));
                     }
                 }
             }
@@ -238,6 +252,13 @@ impl Comparison {
             point.outage = job.outage(&point);
         }
         self.points.push(point);
+    }
+
+    /// The same reason comes up in each scenario.
+    fn skip(&mut self, why: String) {
+        if !self.skipped.contains(&why) {
+            self.skipped.push(why);
+        }
     }
 
     fn note_promises(&mut self, report: &Report) {
@@ -261,6 +282,9 @@ fn named(starter: Option<Who>) -> Option<NodeId> {
     }
 }
 
+/// Entries of each process, unless --entries says otherwise.
+const ENTRIES: u64 = 3;
+
 /// The runs of one point.
 struct Job<'a> {
     args: &'a CompareArgs,
@@ -279,7 +303,7 @@ impl Job<'_> {
         Plan {
             seed,
             load,
-            entries: self.args.entries,
+            entries: self.args.entries.unwrap_or(ENTRIES),
             delay: self.args.delay,
             asks: starter.map(start).into_iter().collect(),
             ..Plan::new(self.members.clone())

@@ -134,6 +134,7 @@ impl<'a> Show<'a> {
     }
 
     fn run(&self, args: &ExampleArgs) -> Result<Verdict, Failure> {
+        args.output.check_only(&self.played.trace.header.nodes)?;
         args.output.write(&self.played.trace)?;
         let steps = steps(self.entry, &self.example.script).map_err(Failure::new)?;
         if args.output.json {

@@ -18,6 +18,8 @@ pub fn run(args: &OrderArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> 
     let teller = Teller { order: &order, trace: &trace };
     let answer = match (args.events.as_slice(), args.concurrent, args.total, &args.cut, args.waits) {
         ([a, b], ..) => teller.compare(*a, *b),
+        ([one], ..) => Err(Failure::new(format!("event {one} is compared with none; name two events"))
+            .hint(format!("'--concurrent {one}' shows all events that are concurrent with it"))),
         (_, Some(event), ..) => teller.concurrent(event),
         (_, _, true, ..) => Ok(teller.total()),
         (_, _, _, Some(Cut(frontier)), _) => teller.cut(frontier),
@@ -160,7 +162,7 @@ impl Teller<'_> {
             );
             page += &indented(&format!("  {:<5} ", waiter.process.to_string()), &facts.join("; "));
         }
-        let Waits { waiters, holders, down } = &waits;
+        let Waits { waiters, holders, down, receiving: _ } = &waits;
         for (those, word) in [(holders, "has it"), (down, "is down")] {
             for process in those {
                 page += &format!("  {:<5} {word}\n", process.to_string());
@@ -172,7 +174,7 @@ impl Teller<'_> {
         let circle = waits.circle();
         if let Some(circle) = &circle {
             let sentence =
-                format!("{} wait for each other, and nothing is in flight between them", names(circle));
+                format!("{} wait for each other, and nothing in flight can free them", names(circle));
             page += &indented("✗ ", &sentence).red().to_string();
         }
         let waiting: Vec<_> = waiters

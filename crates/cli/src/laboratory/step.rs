@@ -93,7 +93,9 @@ struct Console {
 impl Console {
     fn greeting(&self) -> String {
         let about = self.run.about();
-        let mut text = format!("{} · {} processes\n", about.title.bold(), self.run.processes().len());
+        let n = self.run.processes().len();
+        let mut text =
+            format!("{} · {n} process{}\n", about.title.bold(), if n == 1 { "" } else { "es" });
         for done in self.run.done() {
             text += &indented("  ", &done.command.to_string());
             text += &stepped::lines(&done.lines);
@@ -198,11 +200,13 @@ impl Console {
     }
 
     fn back(&mut self, steps: usize) -> Result<String, Failure> {
-        for step in 0..steps {
-            if !self.run.back() {
-                let done = if step == 0 { "nothing has been done yet" } else { "this is the beginning" };
-                return Err(Failure::new(done));
-            }
+        match self.run.done().len() {
+            0 => return Err(Failure::new("nothing has been done yet")),
+            done if steps > done => return Err(Failure::new(format!("no more than {done} can be taken back"))),
+            _ => {}
+        }
+        for _ in 0..steps {
+            self.run.back();
         }
         Ok(self.next())
     }

@@ -6,6 +6,7 @@ mod clocks;
 mod comparing;
 mod completing;
 mod deciding;
+mod docs;
 mod drawings;
 mod electing;
 mod examples;

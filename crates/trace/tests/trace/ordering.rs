@@ -165,3 +165,24 @@ fn a_circle_of_waiters_is_found() {
     let order = Order::of(&run.trace).unwrap();
     assert_eq!(order.waits(400).circle(), Some(vec![NodeId(1), NodeId(2)]));
 }
+
+#[test]
+fn a_circle_that_somebody_can_break_is_none() {
+    // p1 and p2 have asked each other and p3, and nobody has answered.
+    let mut run = Run::new("votes", 1..=4);
+    let (a, b) = (run.acquire(100, 1), run.acquire(100, 2));
+    for (input, others) in [(a, [2, 3]), (b, [1, 3])] {
+        for to in others {
+            let ask = run.send(input, to, "Request");
+            run.lose(ask, 200);
+        }
+    }
+    let circle = |run: &Run| Order::of(&run.trace).unwrap().waits(10_000).circle();
+    assert_eq!(circle(&run), Some(vec![NodeId(1), NodeId(2)]));
+    // Something is in flight to p3, for whom both wait: it may answer.
+    let knock = run.input(300, 4, What::Timer { timer: "t".into() });
+    let knock = run.send(knock, 3, "Wake");
+    assert_eq!(circle(&run), None);
+    run.deliver(knock, 400);
+    assert_eq!(circle(&run), Some(vec![NodeId(1), NodeId(2)]));
+}

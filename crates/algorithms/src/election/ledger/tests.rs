@@ -85,7 +85,7 @@ fn two_leaders_in_one_term_break_e1_at_once() {
     told.tell(3, &[3], 2);
     assert_eq!(told.breaches, []);
     told.tell(3, &[3], 1);
-    let detail = "in term 1 p3 was told of [p3], others of [p2]".into();
+    let detail = "in term 1 p3 was told of p3, others of p2".into();
     assert_eq!(told.breaches, [Breach { property: "E1", detail, promised: true }]);
 }
 
@@ -96,7 +96,7 @@ fn without_terms_two_leaders_break_e1_at_once() {
         told.ask(1, Request::Start);
         told_of.into_iter().for_each(|leader| told.tell(1, &[leader], 0));
         assert!(told.broke_e1());
-        let detail = format!("in one election p1 was told of [p{}], others of [p{}]", told_of[1], told_of[0]);
+        let detail = format!("in one election p1 was told of p{}, others of p{}", told_of[1], told_of[0]);
         assert_eq!(told.breaches[0].detail, detail);
     }
 }
@@ -110,7 +110,7 @@ fn without_terms_e1_is_broken_by_a_leader_that_is_not_the_one_of_the_end() {
     assert_eq!(told.quiet(), ["E1"]);
     let mut breaches = Vec::new();
     told.ledger.quiet(&mut breaches);
-    assert_eq!(breaches[0].detail, "somebody was told of [p2], the end has [p3]");
+    assert_eq!(breaches[0].detail, "somebody was told of p2, and the election ended with p3");
 }
 
 /// The leader dies or retires when all is over: the next election has another.
@@ -175,7 +175,7 @@ fn elections_that_overlap_are_one() {
     assert!(!told.broke_e1(), "the old news came first");
     told.tell(1, &[2], 0);
     assert!(told.broke_e1());
-    assert_eq!(told.breaches[0].detail, "in one election p1 was told of [p2], others of [p3]");
+    assert_eq!(told.breaches[0].detail, "in one election p1 was told of p2, others of p3");
 }
 
 #[test]

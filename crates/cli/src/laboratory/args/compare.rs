@@ -17,12 +17,12 @@ pub struct CompareArgs {
     /// How many processes: 2..32, or 3,5,9.
     #[arg(short, value_name = "N", default_value = "2..16", value_parser = parse_sizes, allow_hyphen_values = true)]
     pub n: Sizes,
-    /// How hard the processes press, for families that have a load.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "light,saturated")]
-    pub load: Vec<LoadArg>,
-    /// Entries of each process, for families that have entries.
-    #[arg(long, value_name = "K", default_value = "3", value_parser = parse_entries, allow_hyphen_values = true)]
-    pub entries: u64,
+    /// Load of mutual exclusion: how soon a process asks again [default: light,saturated].
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub load: Option<Vec<LoadArg>>,
+    /// Entries of each process in mutual exclusion [default: 3].
+    #[arg(long, value_name = "K", value_parser = parse_entries, allow_hyphen_values = true)]
+    pub entries: Option<u64>,
     /// Seeds, A to B or 1 to N; numbers are means over all of them.
     #[arg(long, value_name = "A..B|N", default_value = "1", value_parser = parse_seeds, allow_hyphen_values = true)]
     pub seeds: Seeds,
@@ -43,7 +43,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// The colours of the plot.
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_enum, default_value = "auto", requires = "svg")]
     pub theme: ThemeArg,
     /// Print JSON.
     #[arg(long)]

@@ -15,7 +15,7 @@ pub struct OrderArgs {
     /// A trace as `conclave sim --trace` writes it, or a script; - reads standard input.
     pub file: PathBuf,
     /// Two events: did the first happen before the second?
-    #[arg(value_name = "EVENT", num_args = 2)]
+    #[arg(value_name = "EVENT", num_args = 0..=2)]
     pub events: Vec<u64>,
     /// All events that are concurrent with this one.
     #[arg(long, value_name = "EVENT", conflicts_with = "events")]
@@ -62,7 +62,7 @@ const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
   conclave order run.jsonl 4 17                did 4 happen before 17?
   conclave order run.jsonl --concurrent 4
   conclave order run.jsonl --total
-  conclave order run.jsonl --cut 1=12,2=20
+  conclave order run.jsonl --cut 1=17,2=13,3=11
   conclave order run.jsonl --waits 12.5
 
 Events are named by the numbers of their records, which stand first in every line.

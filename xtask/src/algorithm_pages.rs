@@ -1,0 +1,163 @@
+//! The pages of the algorithms, compared with the sources that they name: messages, settings with their defaults, mutants with
+//! what they break. The tests of `conclave-algorithms` compare them with the values, too; this needs no build.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::tidy::{excerpts, files, links, read, runs, shown};
+
+/// All that is wrong with them.
+pub fn differences(root: &Path) -> Result<Vec<String>, String> {
+    let mut declared = Declared::default();
+    for path in files(&root.join("crates/algorithms/src"), "rs")? {
+        declared.add(&read(&path)?);
+    }
+    let mut found = Vec::new();
+    for path in files(&root.join("docs/algorithms"), "md")? {
+        let page = read(&path)?;
+        let mut own = Declared::default();
+        for source in sources(&page) {
+            own.add(&read(&path.parent().unwrap_or(root).join(source))?);
+        }
+        let wrong = problems(&page, &own, &declared);
+        found.extend(wrong.into_iter().map(|why| format!("{}: {why}", shown(&path, root))));
+    }
+    Ok(found)
+}
+
+/// The sources that a page names before its first chapter.
+fn sources(page: &str) -> Vec<&str> {
+    let opening = page.split("\n## ").next().unwrap_or(page);
+    links(opening).into_iter().map(|(_, target)| target).filter(|target| target.ends_with(".rs")).collect()
+}
+
+/// What sources declare.
+#[derive(Default)]
+struct Declared {
+    messages: BTreeSet<String>,
+    /// Keys and defaults.
+    settings: BTreeSet<(String, String)>,
+    /// Names, and what they break.
+    mutants: BTreeSet<(String, String)>,
+}
+
+impl Declared {
+    fn add(&mut self, source: &str) {
+        for rest in source.split("kinds!(self,").skip(1) {
+            let names = rest.split(')').next().unwrap_or_default();
+            self.messages.extend(names.split(',').map(|name| name.trim().to_owned()));
+        }
+        self.settings.extend(pairs(source, "key: \"", "default: \""));
+        self.mutants.extend(pairs(source, "name: \"", "breaks: \""));
+    }
+}
+
+/// Texts behind one word, each with the next text behind another; a text whose partner is missing is left out.
+fn pairs(source: &str, first: &str, second: &str) -> Vec<(String, String)> {
+    let text = |rest: &str| rest.split('"').next().unwrap_or_default().to_owned();
+    let behind = source.split(first).skip(1);
+    behind.filter_map(|rest| Some((text(rest), text(rest.split_once(second)?.1)))).collect()
+}
+
+fn problems(page: &str, own: &Declared, all: &Declared) -> Vec<String> {
+    let mut found = Vec::new();
+    let excerpts: Vec<usize> = excerpts(page).into_iter().map(|(line, ..)| line).collect();
+    if excerpts.is_empty() {
+        found.push("there is no excerpt of a script".to_owned());
+    }
+    for line in runs(page).into_iter().filter(|line| !excerpts.contains(line)) {
+        found.push(format!("the run at line {line} is no excerpt: link its script"));
+    }
+    let messages: BTreeSet<String> =
+        table(page, "Messages").iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
+    if messages != own.messages {
+        found.push(format!("messages are {messages:?}, and {:?} in the code", own.messages));
+    }
+    let settings = rows(page, "Settings", 2);
+    found.extend(differences_of("setting", &settings, &own.settings, &all.settings));
+    let mutants = rows(page, "Mutants", 1);
+    found.extend(differences_of("mutant", &mutants, &own.mutants, &all.mutants));
+    found
+}
+
+/// What the page has is declared, by its own sources if they name it; what its own sources declare stands in the page.
+fn differences_of(
+    what: &str,
+    page: &BTreeSet<(String, String)>,
+    own: &BTreeSet<(String, String)>,
+    all: &BTreeSet<(String, String)>,
+) -> Vec<String> {
+    let names = |pairs: &BTreeSet<(String, String)>, name: &str| pairs.iter().any(|(other, _)| other == name);
+    let is_invented = |row: &&(String, String)| {
+        let place = if names(own, &row.0) { own } else { all };
+        !place.contains(*row)
+    };
+    let invented = page.iter().filter(is_invented);
+    let invented = invented.map(|(name, value)| format!("the code has no {what} {name} with {value}"));
+    let missing = own.iter().filter(|(name, _)| !names(page, name));
+    invented.chain(missing.map(|(name, _)| format!("the {what} {name} is missing"))).collect()
+}
+
+/// The first cell of each row of a table, and another.
+fn rows(page: &str, chapter: &str, other: usize) -> BTreeSet<(String, String)> {
+    let cells = |row: Vec<String>| {
+        let word = |cell: &String| cell.trim_matches('`').to_owned();
+        Some((word(row.first()?), word(row.get(other)?)))
+    };
+    table(page, chapter).into_iter().filter_map(cells).collect()
+}
+
+/// The rows of the first table of a chapter, each as its cells; none if there is no such chapter.
+fn table(page: &str, chapter: &str) -> Vec<Vec<String>> {
+    let Some((_, rest)) = page.split_once(&format!("\n## {chapter}\n")) else { return Vec::new() };
+    let chapter = rest.split("\n## ").next().unwrap_or(rest);
+    let rows = chapter.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    rows.take_while(|line| line.starts_with('|')).map(cells).collect()
+}
+
+/// The words in backticks.
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# X\n\nSource: [`x.rs`](x.rs).\n\n## How it goes\n\n[`a`](a.txt):\n\n```text\nrun x\n```\n\n\
+        ## Messages\n\n| message | means |\n|---|---|\n| `Ping`, `Pong` | – |\n\n\
+        ## Settings\n\n| key | values | default |\n|---|---|---|\n| `beats` | 1 to 9 | 3 |\n\n\
+        ## Mutants\n\n| mutant | breaks |\n|---|---|\n| `deaf` | E1 |\n";
+
+    const SOURCE: &str = "kinds!(self, Ping, Pong)\nSetting { key: \"beats\", values: V, default: \"3\" }\n\
+        name: \"deaf\", breaks: \"E1\",";
+
+    fn wrong(page: &str) -> Vec<String> {
+        let mut own = Declared::default();
+        own.add(SOURCE);
+        problems(page, &own, &own)
+    }
+
+    #[test]
+    fn a_page_agrees_with_its_source() {
+        assert_eq!(sources(PAGE), ["x.rs"]);
+        assert_eq!(wrong(PAGE), Vec::<String>::new());
+    }
+
+    #[test]
+    fn one_word_or_number_is_enough_to_differ() {
+        for (from, to, why) in [
+            ("| 3 |", "| 4 |", "no setting beats with 4"),
+            ("`beats`", "`beat`", "the setting beats is missing"),
+            ("| E1 |", "| E2 |", "no mutant deaf with E2"),
+            ("`deaf`", "`dumb`", "the mutant deaf is missing"),
+            ("`Pong`", "`Peng`", "messages are"),
+            ("[`a`](a.txt)", "a", "there is no excerpt of a script"),
+            ("[`a`](a.txt)", "a", "the run at line 9 is no excerpt"),
+        ] {
+            let found = wrong(&PAGE.replacen(from, to, 1));
+            assert!(found.iter().any(|found| found.contains(why)), "{why}: {found:?}");
+        }
+    }
+}

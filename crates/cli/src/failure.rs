@@ -111,7 +111,8 @@ fn is_invisible(c: char) -> bool {
 /// The name that was perhaps meant.
 #[cfg(feature = "laboratory")]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let close = known.into_iter().map(|other| (strsim::jaro_winkler(name, other), other));
+    let name = name.to_lowercase();
+    let close = known.into_iter().map(|other| (strsim::jaro_winkler(&name, &other.to_lowercase()), other));
     close
         .filter(|(similarity, _)| *similarity > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))

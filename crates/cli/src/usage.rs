@@ -68,7 +68,7 @@ fn sentence(error: &clap::Error) -> String {
             format!("{option}: '{value}' is not possible; it is one of: {known}")
         }
         ErrorKind::UnknownArgument => {
-            let guess = guess(error, ContextKind::SuggestedArg);
+            let guess = short(&option).unwrap_or_else(|| guess(error, ContextKind::SuggestedArg));
             if option.starts_with('-') {
                 format!("there is no option '{option}' here{guess}")
             } else {
@@ -91,9 +91,20 @@ fn sentence(error: &clap::Error) -> String {
                 words(error, ContextKind::InvalidArg).iter().map(|arg| name_of(arg)).collect();
             missing_text(&missing)
         }
+        ErrorKind::TooManyValues => format!("'{value}' is one argument too many"),
         ErrorKind::InvalidUtf8 => "an argument is not valid UTF-8".into(),
         _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").into(),
     }
+}
+
+/// `-n` for `--n`: nothing else is meant by two dashes and a letter.
+fn short(option: &str) -> Option<String> {
+    let letter = option.strip_prefix("--").filter(|name| name.chars().count() == 1)?;
+    let typed = std::env::args_os().nth(1)?;
+    let command = crate::args::command();
+    let mut known =
+        command.find_subcommand(typed.to_str()?)?.get_arguments().filter_map(clap::Arg::get_short);
+    known.any(|short| letter.starts_with(short)).then(|| format!("; did you mean '-{letter}'?"))
 }
 
 /// `CMD is missing`, `--force and --reason are missing`.

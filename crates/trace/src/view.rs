@@ -94,9 +94,13 @@ impl View {
     }
 
     fn reword(&self, message: &mut Carried) {
-        let text =
-            if self.fields { named(&message.message, &message.fields) } else { message.label().into_owned() };
-        message.text = text;
+        let label = message.label().into_owned();
+        message.text = match self.fields {
+            true => {
+                format!("{}{}", named(&message.message, &message.fields), postmark(&message.message, &label))
+            }
+            false => label,
+        };
         if let Some(name) = self.names.get(&message.message) {
             let rest = message.text.strip_prefix(message.message.as_str()).unwrap_or_default();
             message.text = format!("{name}{rest}");
@@ -191,10 +195,37 @@ fn numbered(records: Vec<Record>) -> Vec<Record> {
     renumbered.collect()
 }
 
+/// What stands behind the fields of a message: the epoch or the lock of what only carries it.
+fn postmark<'a>(kind: &str, text: &'a str) -> &'a str {
+    let end = text.rfind('}').map_or(kind.len(), |end| end + 1);
+    text.get(end..).unwrap_or_default()
+}
+
+/// The fields of a message of this kind inside what only carries it, if that is so.
+fn letter<'a>(kind: &str, fields: &'a Value) -> Option<&'a Value> {
+    match fields {
+        Value::String(word) if word == kind => Some(&Value::Null),
+        Value::Object(map) => match map.iter().next() {
+            Some((name, inner)) if map.len() == 1 && is_variant(name) => {
+                if name == kind {
+                    Some(inner)
+                } else {
+                    letter(kind, inner)
+                }
+            }
+            _ => letter(kind, map.get("message")?),
+        },
+        _ => None,
+    }
+}
+
+fn is_variant(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_uppercase())
+}
+
 /// A message with the names of its fields.
 fn named(kind: &str, fields: &Value) -> String {
-    let is_variant = |name: &str| name.starts_with(|first: char| first.is_uppercase());
-    match fields {
+    match letter(kind, fields).unwrap_or(fields) {
         Value::Object(map) if !map.is_empty() && !map.keys().any(|name| is_variant(name)) => {
             let fields = map.iter().map(|(name, value)| format!("{name} {}", inside(value)));
             format!("{kind}{{{}}}", fields.collect::<Vec<_>>().join(", "))
@@ -225,5 +256,18 @@ mod tests {
         for (fields, expected) in cases {
             assert_eq!(named("Reply", &fields), expected);
         }
+    }
+
+    #[test]
+    fn what_only_carries_a_message_is_left_out() {
+        let part = json!({"Part": {"epoch": "0", "message": {"Reply": {"fence": 0}}, "time": 3}});
+        for fields in [part.clone(), json!({"Application": part}), json!({"lock": 1, "message": part})] {
+            assert_eq!(named("Reply", &fields), "Reply{fence 0}", "{fields}");
+        }
+        assert_eq!(named("Want", &json!({"Part": {"epoch": "0", "message": "Want"}})), "Want");
+        assert_eq!(named("Note", &json!({"message": "hello"})), "Note{message hello}");
+        let marks =
+            [("Reply", "Reply{3.1}@1p5"), ("Want", "Want@0"), ("Reply", "Reply{1}[lock-0]"), ("A", "A")];
+        assert_eq!(marks.map(|(kind, text)| postmark(kind, text)), ["@1p5", "@0", "[lock-0]", ""]);
     }
 }

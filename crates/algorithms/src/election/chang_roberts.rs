@@ -45,8 +45,7 @@ use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology,
-    Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of Chang and Roberts' algorithm.
@@ -633,12 +632,15 @@ impl Election for ChangRoberts {
         let formula = match tally.starters {
             _ if m <= 1 => Formula::exactly("0", 0),
             [] => Formula::exactly("0", 0),
-            [starter] => Formula::exactly("2n+d", alone(*starter)),
+            [starter] => Formula::exactly(tally.words("2n+d", "2l+d, l alive"), alone(*starter)),
             starters if !config.swallows => {
                 Formula::exactly("2n+d for each starter", starters.iter().map(|id| alone(*id)).sum())
             }
-            starters if starters.len() as u64 == m => Formula::between("3n-1 to n(n+1)/2+n", 3 * m - 1, all),
-            _ => Formula::between("2n to n(n+1)/2+n", 2 * m, all),
+            starters if starters.len() as u64 == m => {
+                let text = tally.words("3n-1 to n(n+1)/2+n", "3l-1 to l(l+1)/2+l, l alive");
+                Formula::between(text, 3 * m - 1, all)
+            }
+            _ => Formula::between(tally.words("2n to n(n+1)/2+n", "2l to l(l+1)/2+l, l alive"), 2 * m, all),
         };
         with_lost_tries(formula, config.is_acked, tally, tally.starters.len() as u64)
     }

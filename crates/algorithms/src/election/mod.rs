@@ -26,8 +26,8 @@ mod family;
 mod handoff;
 mod ledger;
 mod meter;
-mod properties;
 mod on_ring;
+mod properties;
 mod ring;
 mod ring_active_list;
 mod ring_ballot;
@@ -156,6 +156,11 @@ impl Tally<'_> {
     #[must_use]
     pub fn live(&self, members: &Members) -> u64 {
         (members.len() - self.absent.len()) as u64
+    }
+
+    /// A formula in words: n is the whole group, so where somebody is absent it speaks of the l who are alive.
+    fn words(&self, of_all: &'static str, of_the_living: &'static str) -> &'static str {
+        if self.absent.is_empty() { of_all } else { of_the_living }
     }
 }
 

@@ -596,7 +596,8 @@ impl Election for RingActiveList {
         if tally.recovered.is_some() {
             return Formula { text: "n^2+n, and a second election", low: m * m + m, high: None };
         }
-        with_lost_tries(Formula::exactly("n^2+n", m * m + m), config.is_acked, tally, m)
+        let text = tally.words("n^2+n", "l^2+l, l alive");
+        with_lost_tries(Formula::exactly(text, m * m + m), config.is_acked, tally, m)
     }
 }
 

@@ -40,8 +40,7 @@ use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology,
-    Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the ring election by ballot.
@@ -709,7 +708,8 @@ impl Election for RingBallot {
             return Formula::exactly("0", 0);
         }
         let starters = tally.starters.len() as u64;
-        with_lost_tries(Formula::exactly("2n per starter", all), config.is_acked, tally, starters)
+        let text = tally.words("2n per starter", "2l per starter, l alive");
+        with_lost_tries(Formula::exactly(text, all), config.is_acked, tally, starters)
     }
 }
 

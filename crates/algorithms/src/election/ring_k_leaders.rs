@@ -39,8 +39,7 @@ use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology,
-    Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the ring election for several leaders.
@@ -214,7 +213,11 @@ impl Handed for RingKLeadersMessage {
         match *self {
             Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
             Msg::CheckIn => Some(Signal::CheckIn),
-            Msg::Election { .. } | Msg::Choose { .. } | Msg::Commit { .. } | Msg::Inform { .. } | Msg::Retire { .. } => None,
+            Msg::Election { .. }
+            | Msg::Choose { .. }
+            | Msg::Commit { .. }
+            | Msg::Inform { .. }
+            | Msg::Retire { .. } => None,
         }
     }
 }
@@ -787,7 +790,10 @@ impl Election for RingKLeaders {
 
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
         let m = tally.live(members);
-        let (laps, text) = if config.commits { (3, "3n per starter") } else { (2, "2n per starter") };
+        let (laps, text) = match config.commits {
+            true => (3, tally.words("3n per starter", "3l per starter, l alive")),
+            false => (2, tally.words("2n per starter", "2l per starter, l alive")),
+        };
         let all = laps * m * tally.starters.len() as u64;
         if tally.recovered.is_some() {
             return Formula { text: "as many per starter, and a second election", low: all, high: None };

@@ -40,8 +40,7 @@ use super::on_ring::{self, OnRing};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
-    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology,
-    Values,
+    About, Algorithm, Channels, Formula, Setting, SettingError, Settings, Synchrony, Topology, Values,
 };
 
 /// A process of the ring election with a travelling list.
@@ -675,7 +674,7 @@ impl Election for RingList {
             }
             _ if m <= 1 => Formula::exactly("0", 0),
             2.. if config.suppresses => Formula::between("2n to 2n per starter", 2 * m, all),
-            _ => Formula::exactly("2n per starter", all),
+            _ => Formula::exactly(tally.words("2n per starter", "2l per starter, l alive"), all),
         };
         with_lost_tries(formula, config.is_acked, tally, starters)
     }

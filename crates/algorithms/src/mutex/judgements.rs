@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use conclave_core::Members;
 
+use super::properties::Watch;
 use super::wrong::Wrong;
 use super::{Epoch, Properties};
 use crate::judge::{Ending, Finding, Judgement, PropertyKind, Violation};
@@ -32,6 +33,13 @@ struct Tallied {
 }
 
 impl Tallied {
+    fn text(&self) -> String {
+        match self.count {
+            1 => format!("once: {}", self.first),
+            count => format!("{count} times; first: {}", self.first),
+        }
+    }
+
     fn add(&mut self, text: impl FnOnce() -> String) {
         if self.count == 0 {
             self.first = text();
@@ -123,9 +131,7 @@ impl Properties {
             if self.is_disturbed() { Finding::Open(FAULTLESS.into()) } else { finding }
         };
         let order = |tallied: &Tallied, judged: Option<&str>| match judged {
-            _ if tallied.count > 0 => {
-                Finding::Broken(format!("{} times; first: {}", tallied.count, tallied.first))
-            }
+            _ if tallied.count > 0 => Finding::Broken(tallied.text()),
             Some(why) => Finding::Open(why.into()),
             None => held(),
         };
@@ -150,10 +156,7 @@ impl Properties {
             promised,
             finding,
         };
-        let counted = |tallied: &Tallied| {
-            (tallied.count > 0)
-                .then(|| Finding::Broken(format!("{} times; first: {}", tallied.count, tallied.first)))
-        };
+        let counted = |tallied: &Tallied| (tallied.count > 0).then(|| Finding::Broken(tallied.text()));
         let one_inside = counted(&self.found.both_inside);
         let growing =
             broken("FENCE").or_else(|| counted(&self.found.fences_fallen).filter(|_| self.keeps_safety()));
@@ -223,11 +226,13 @@ impl Properties {
     }
 
     fn judged_tokens(&self, broken: Option<Finding>) -> Finding {
-        let lost = self.locks.iter().any(|watch| watch.has_entries() && watch.tokens.is_lost());
+        // Of several locks one may never be used, and has no token.
+        let is_used = |watch: &Watch| self.locks.len() == 1 || watch.has_entries();
+        let lost = self.locks.iter().any(|watch| is_used(watch) && watch.tokens.is_lost());
         let epoch = self.locks.iter().filter_map(|watch| watch.tokens.epoch()).max();
         match (broken, lost, epoch) {
             (Some(broken), _, _) => broken,
-            (None, true, _) => Finding::Open("it is lost, and nobody has missed it yet".into()),
+            (None, true, _) => Finding::Open("there is none in the end".into()),
             (None, false, Some(epoch)) if epoch > Epoch::FIRST => Finding::Held(format!("in epoch {epoch}")),
             (None, false, _) => Finding::Held(String::new()),
         }

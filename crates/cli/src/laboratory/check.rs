@@ -36,6 +36,7 @@ pub fn run(args: &CheckArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> 
     let clocks = Ids(args.clock.iter().map(|(process, _)| *process).collect());
     check_named("--clock", Some(&clocks), &members)?;
     let lead = led.map_or_else(Vec::new, |led| led.commands);
+    check_crashes(args, &members)?;
     let attempts = attempts(args, mutant, &lead)?;
     args.output.check_with(args.save_script.as_deref())?;
     if args.depth.is_none() && args.time.is_none() {
@@ -160,6 +161,18 @@ fn check_named(option: &str, named: Option<&Ids>, members: &Members) -> Result<(
     match ids.iter().find(|id| !members.contains(**id)) {
         Some(stranger) => Err(not_a_member(*stranger, &format!("{option} {}", stranger.0), members)),
         None => Ok(()),
+    }
+}
+
+/// Refuses more crashes than there can be.
+fn check_crashes(args: &CheckArgs, members: &Members) -> Result<(), Failure> {
+    let (n, restarts) = (members.len() as u64, u64::from(args.restarts.unwrap_or(0)));
+    match args.crashes.map(u64::from) {
+        Some(crashes) if crashes > n + restarts => Err(Failure::new(format!(
+            "--crashes {crashes}: {n} processes and {restarts} restarts make {} crashes at most",
+            n + restarts
+        ))),
+        _ => Ok(()),
     }
 }
 

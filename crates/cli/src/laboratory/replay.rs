@@ -63,11 +63,19 @@ fn replay_script(
     if update {
         files::write(path, |out| write!(out, "{}", played.script))?;
     }
+    let is_recorded = script.blocks.iter().any(|block| !block.recorded.is_empty());
     let difference = played.difference.as_ref().filter(|_| !update);
     if output.json {
         output::show_json(&script_json(path, &played, update))?;
     } else {
-        output::show(&script_page(path, &played, difference, output, update))?;
+        let mut page = script_page(&played, output);
+        page += &match difference {
+            Some(_) if !is_recorded => unrecorded(path),
+            Some(difference) => different(path, difference),
+            None if update => format!("{} {} holds what came out\n", "✓".green(), path.display()),
+            None => format!("{} it came out as recorded\n", "✓".green()),
+        };
+        output::show(&page)?;
     }
     Ok(Verdict::of(difference.is_none() && held(&played)))
 }
@@ -96,24 +104,17 @@ fn properties(played: &Played) -> (Vec<Property>, Vec<Property>) {
     (promised.into_iter().map(Property::from).collect(), other.into_iter().map(Property::from).collect())
 }
 
-fn script_page(
-    path: &Path,
-    played: &Played,
-    difference: Option<&Difference>,
-    output: &OutputArgs,
-    update: bool,
-) -> String {
+fn script_page(played: &Played, output: &OutputArgs) -> String {
     let mut page = format!("{}\n", played.script);
     if output.diagram == DiagramArg::Always {
         page += &format!("{}\n", drawn(&played.trace, output));
     }
-    page += &properties_page(played);
-    page += &match difference {
-        Some(difference) => different(path, difference),
-        None if update => format!("{} {} holds what came out\n", "✓".green(), path.display()),
-        None => format!("{} it came out as recorded\n", "✓".green()),
-    };
-    page
+    page + &properties_page(played)
+}
+
+fn unrecorded(path: &Path) -> String {
+    let word = quoted(&path.display().to_string());
+    format!("– nothing is recorded yet: {} replay {word} --update records it\n", crate::program::name())
 }
 
 fn different(path: &Path, difference: &Difference) -> String {

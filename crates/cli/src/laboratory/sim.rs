@@ -291,7 +291,7 @@ impl Job<'_> {
 
     fn page(&self, outcome: &Outcome, picture: Option<&Trace>, broken: Option<&Broken<'_>>) -> String {
         let report = &outcome.report;
-        let mut page = self.header(&report.channels, Some(report.seed)) + "\n";
+        let mut page = self.header(&report.channels, Some(report.seed), &report.settings) + "\n";
         if let Some(trace) = picture {
             page += &drawn(trace, self.output());
             page.push('\n');
@@ -306,8 +306,8 @@ impl Job<'_> {
         page
     }
 
-    /// What runs, in a line.
-    fn header(&self, channels: &str, seed: Option<u64>) -> String {
+    /// What runs, in a line; of the settings those that were given, and those that the run has made necessary.
+    fn header(&self, channels: &str, seed: Option<u64>, settings: &BTreeMap<String, String>) -> String {
         let (about, plan) = (self.about, &self.plan);
         let n = plan.members.len();
         let mut facts = vec![format!("{} process{}", grouped(n as u64), if n == 1 { "" } else { "es" })];
@@ -323,7 +323,10 @@ impl Job<'_> {
         facts.extend(plan.clocks.iter().map(|setting| format!("clock {setting}")));
         facts.push(format!("channels {channels}"));
         facts.extend(seed.map(|seed| format!("seed {seed}")));
-        facts.extend(self.setup.settings.iter().map(|(key, value)| format!("{key}={value}")));
+        facts.extend(settings.iter().map(|(key, value)| match self.setup.settings.contains_key(key) {
+            true => format!("{key}={value}"),
+            false => format!("{key}={value} (automatic)"),
+        }));
         facts.extend(self.args.mutant.as_ref().map(|mutant| format!("mutant {mutant}")));
         let line = indented("", &format!("{} · {}", about.title, facts.join(" · ")));
         line.replacen(about.title, &about.title.bold().to_string(), 1)
@@ -400,7 +403,7 @@ impl Job<'_> {
 
     fn swept_page(&self, swept: &Swept, failing: Option<&Outcome>, broken: Option<&Broken<'_>>) -> String {
         let channels = self.plan.channels.unwrap_or(self.about.channels).name();
-        let mut page = self.header(channels, None);
+        let mut page = self.header(channels, None, &self.setup.settings);
         let entries = match self.about.family.counted {
             (_, entries) if self.about.counts_rounds() => format!("{} {entries}, ", grouped(swept.entries)),
             _ => String::new(),

@@ -94,8 +94,7 @@ impl Console {
     fn greeting(&self) -> String {
         let about = self.run.about();
         let n = self.run.processes().len();
-        let mut text =
-            format!("{} · {n} process{}\n", about.title.bold(), if n == 1 { "" } else { "es" });
+        let mut text = format!("{} · {n} process{}\n", about.title.bold(), if n == 1 { "" } else { "es" });
         for done in self.run.done() {
             text += &indented("  ", &done.command.to_string());
             text += &stepped::lines(&done.lines);
@@ -202,7 +201,9 @@ impl Console {
     fn back(&mut self, steps: usize) -> Result<String, Failure> {
         match self.run.done().len() {
             0 => return Err(Failure::new("nothing has been done yet")),
-            done if steps > done => return Err(Failure::new(format!("no more than {done} can be taken back"))),
+            done if steps > done => {
+                return Err(Failure::new(format!("no more than {done} can be taken back")));
+            }
             _ => {}
         }
         for _ in 0..steps {

@@ -159,3 +159,11 @@ fn files_that_are_neither_script_nor_trace_are_refused() {
     desk.put("setting", "run lamport -n 2 --set tone=high\n---\n");
     replay("setting").refused("lamport has no setting 'tone'");
 }
+
+/// What people type who know other tools.
+#[test]
+fn slips_of_case_and_dashes_are_guessed() {
+    line("sim LAMPORT").refused("there is no algorithm 'LAMPORT'; did you mean 'lamport'?");
+    line("sim --n 3 lamport").refused("there is no option '--n' here; did you mean '-n'?");
+    line("check lamport -n 3 --crashes 5").refused("3 processes and 0 restarts make 3 crashes at most");
+}

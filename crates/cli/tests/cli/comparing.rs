@@ -93,4 +93,8 @@ fn only_what_can_be_compared() {
     line("compare mutex -n 5..2").refused("there is no number in 5..2");
     line("compare mutex --set nothing=1").refused("none of these algorithms has a setting 'nothing'");
     line("compare lamport --csv /nowhere/x.csv").refused("cannot write");
+    line("compare bully --load light").refused("--load means nothing to elections");
+    line("compare election --entries 3").refused("--entries means nothing to elections");
+    line("compare maekawa -n 3 --set quorum=x").refused("nothing can be measured: maekawa with 3 processes");
+    line("compare lamport -n 3 --theme dark").refused("--svg is missing");
 }

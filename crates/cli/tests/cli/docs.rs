@@ -88,14 +88,16 @@ impl Shown {
         is_ours.then(|| Self { command: command.trim().to_owned(), comment: comment.to_owned() })
     }
 
-    /// Whether the reader is told that something breaks: then the comment begins with the name of the property.
+    /// Whether the reader is told that something breaks: `# ME1`, `# ME1: why`, `# ME1 is broken`.
     fn breaks(&self) -> bool {
-        let is_property = |word: &str| {
-            let word = word.trim_end_matches([':', ',', '.']);
-            let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
-            matches!(name, "ME" | "E" | "W" if name != word) || ["TOK", "END", "FENCE", "RES"].contains(&word)
+        let comment = self.comment.trim();
+        let (name, rest) = comment.split_once([':', ' ']).unwrap_or((comment, ""));
+        let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let is_property = match kind {
+            "ME" | "E" | "W" => kind != name,
+            _ => ["TOK", "END", "FENCE", "RES"].contains(&name),
         };
-        self.comment.split_whitespace().next().is_some_and(is_property)
+        is_property && (rest.is_empty() || comment[name.len()..].starts_with(':') || rest == "is broken")
     }
 
     /// Runs it by a shell, as a reader would.
@@ -246,7 +248,8 @@ fn squeezed(line: &str) -> String {
 fn commands_are_told_from_what_is_said_of_them() {
     let shown = Shown::of("conclave sim lamport -n 2   # ME1: two are inside").expect("a command");
     assert_eq!(shown.command, "conclave sim lamport -n 2");
-    assert!(shown.breaks());
-    assert!(!Shown::of("conclave sim bully -n 3  # Everybody is ENDing").expect("a command").breaks());
+    let breaks = |comment: &str| Shown { command: String::new(), comment: comment.into() }.breaks();
+    assert!(shown.breaks() && breaks(" E1") && breaks(" ME2 is broken") && breaks("TOK: two"));
+    assert!(!breaks(" ME6 is judged") && !breaks(" E: x") && !breaks(" ENDS") && !breaks(" the end"));
     assert!(Shown::of("conclave serve").is_none() && Shown::of("cargo run").is_none());
 }

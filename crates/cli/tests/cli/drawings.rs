@@ -30,6 +30,9 @@ fn the_terminal_has_stamps_names_and_a_legend() {
     assert!(page.contains("p1 → p2 REQUEST{1} (1)"), "{page}");
     assert!(page.contains("OK{1,1,0}"), "{page}");
     assert!(page.contains("\n  · idle   ○ waiting   ● holding   → sends   ← receives\n"), "{page}");
+    let recovering = "sim token-ring -n 4 --entries 1 --lose-token 5 --diagram always --fields";
+    let page = line(recovering).ends(0).out;
+    assert!(page.contains("Token{epoch 0, ") && page.contains("}@0") && !page.contains("Part"), "{page}");
     let parked = line("sim token-ring -n 3 --entries 1 --set handoff=acked").ends(0).out;
     assert!(parked.contains(" Ack"), "{parked}");
     let hidden = line("sim token-ring -n 3 --entries 1 --set handoff=acked --hide overhead").ends(0).out;

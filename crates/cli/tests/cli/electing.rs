@@ -51,6 +51,38 @@ fn elections_are_shown_one_by_one() {
     assert_eq!(messages, [5, 13]);
 }
 
+/// The same on rings, where a dead successor is found by trying it: one message more than the formula has.
+#[test]
+fn on_a_ring_a_leader_that_dies_in_office_costs_one_lost_try() {
+    let story =
+        "--ids 0,1,3,4,5,6 --start 6 --crash 6@65 --detector none --start 3@75 --delay 5 --set handoff=acked";
+    for (algorithm, second) in [("chang-roberts", 13), ("ring-list", 11)] {
+        let report = line(&format!("sim {algorithm} {story} --json")).ends(0).json();
+        let each = report["each"].as_array().expect("elections");
+        let count =
+            |at: usize| (each[at]["messages"].clone(), each[at]["low"].clone(), each[at]["agrees"].clone());
+        assert_eq!(each.len(), 2, "{algorithm}");
+        assert_eq!(count(0), (12.into(), 12.into(), true.into()), "{algorithm}");
+        assert_eq!(count(1), (second.into(), (second - 1).into(), true.into()), "{algorithm}");
+        assert_eq!(report["leader"], 5, "{algorithm}");
+    }
+    // The leader dies while the news of it is under way: its last process calls, too, and neither call is in vain.
+    let sooner = story.replace("6@65", "6@50").replace("3@75", "3@60");
+    let report = line(&format!("sim chang-roberts {sooner} --json")).ends(0).json();
+    let messages: Vec<_> = report["each"].as_array().unwrap().iter().map(|one| &one["messages"]).collect();
+    assert_eq!(messages, [12, 12]);
+}
+
+/// One n for all formulas: the whole group. Where somebody is dead, the formulas of rings say so.
+#[test]
+fn formulas_say_whom_they_count() {
+    let page = line("sim ring-list --ids 0,1,3,4,5,6 --crash 6@0 --start 3").ends(0).out;
+    assert!(page.contains("2l per starter, l alive = 10 ✓"), "{page}");
+    let page = line("sim ring-list -n 5").ends(0).out;
+    assert!(page.contains("2n per starter = 10 ✓"), "{page}");
+    assert!(!page.contains("per real second"), "so few messages say nothing of the speed:\n{page}");
+}
+
 #[test]
 fn calls_at_times_by_all_and_retirement() {
     let all = line("sim chang-roberts -n 5 --start all --set ring=random --json").ends(0).json();

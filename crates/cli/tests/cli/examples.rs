@@ -11,6 +11,9 @@ fn every_example_is_listed_and_comes_out_as_recorded() {
     for example in listed {
         let name = example["name"].as_str().expect("a name");
         assert!(page.contains(&format!("    {name} ")), "{name} in\n{page}");
+        for what in ["title", "source", "look_at"] {
+            assert!(example[what].as_str().is_some_and(|text| !text.is_empty()), "{name} has no {what}");
+        }
         let played = line(&format!("example {name} --json")).ends(0).json();
         assert_eq!(played["same"], true, "{name}");
         assert_eq!(played["violation"]["property"], example["breaks"], "{name}");
@@ -63,6 +66,7 @@ fn wrong_names_are_guessed() {
     line("example nothing-like-it").refused("there is no example 'nothing-like-it'");
     line("example --of buly").refused("did you mean 'bully'?");
     line("example --svg x.svg").refused("no example is given");
+    line("example lock-manager --only 99").refused("--only names p99");
     line("example lamport-needs-fifo --live").refused("cannot be played with real processes");
     line("example lock-manager --live").refused("cannot be played with real processes");
     assert_eq!(conclave(&["example", "x", "--of", "bully"]).code, 2);

@@ -71,6 +71,22 @@ fn a_script_has_an_order_too() {
     assert!(waiting.iter().all(|waiter| waiter["silent"] == serde_json::json!([])), "{waits}");
 }
 
+/// Who takes part in an election on a ring waits for the next one, all round; while a message is in flight that is no deadlock.
+#[test]
+fn a_circle_is_told_only_where_nothing_can_free_it() {
+    let desk = Desk::new();
+    let path = desk.path("run.jsonl").display().to_string();
+    line(&format!("sim chang-roberts -n 4 --start all --trace {path}")).ends(0);
+    for time in [1, 5, 10, 15, 20, 25, 30] {
+        let page = line(&format!("order {path} --waits {time}")).ends(0).out;
+        assert!(page.contains("electing") && !page.contains("wait for each other"), "at {time}:\n{page}");
+    }
+    let script = "run chang-roberts -n 3\nstart 1\ndeliver p1 => p2\ndeliver p2 => p3\ndrop p3 => p1\n---\n";
+    let lost = desk.put("lost.txt", script);
+    let page = line(&format!("order {lost} --waits 1s")).ends(0).out;
+    assert!(page.contains("p1, p2, p3 wait for each other, and nothing in flight can free them"), "{page}");
+}
+
 #[test]
 fn what_is_no_event_is_refused() {
     let desk = Desk::new();
@@ -79,6 +95,8 @@ fn what_is_no_event_is_refused() {
     line(&format!("order {path} --cut 2=4")).refused("event 4 is one of p1, not of p2");
     line(&format!("order {path} --cut 2")).refused("write PROCESS=EVENT");
     line("order /nowhere").refused("cannot read");
+    line(&format!("order {path} 4")).refused("event 4 is compared with none; name two events");
+    line(&format!("order {path} 1 2 3")).refused("'3' is one argument too many");
     let text = desk.put("no.txt", "nonsense\n");
     line(&format!("order {text}")).refused("line 1");
 }

@@ -179,3 +179,17 @@ fn standard_input_will_do() {
     drop(input);
     assert_eq!(child.wait_with_output().expect("it ends").status.code(), Some(1));
 }
+
+#[test]
+fn a_script_that_nobody_has_recorded_is_played() {
+    let desk = Desk::new();
+    let path = desk.put(
+        "new.txt",
+        "run lamport -n 2\nrequest 1\ndeliver p1 → p2 Request\nsettle\nrelease 1\nsettle\n---\n",
+    );
+    let page = line(&format!("replay {path}")).ends(1).out;
+    assert!(page.contains("nothing is recorded yet") && page.contains("--update records it"), "{page}");
+    line(&format!("replay {path} --update")).ends(0);
+    assert!(desk.read("new.txt").contains("deliver p1 => p2 Request\n"));
+    assert!(line(&format!("replay {path}")).ends(0).out.contains("it came out as recorded"));
+}

@@ -274,3 +274,14 @@ fn clocks_and_handling_are_told_and_refused_like_other_options() {
         assert!(ended.err.contains(why), "{wrong}: {}", ended.err);
     }
 }
+
+/// What a run makes necessary by itself stands in its first line.
+#[test]
+fn recovery_that_is_on_by_itself_is_said() {
+    let run = "sim token-ring -n 4 --entries 1 --lose-token 5";
+    let first = |line: &str| line.lines().next().unwrap_or_default().to_owned();
+    assert!(first(&line(run).ends(0).out).ends_with("· recovery=on (automatic)"));
+    let plain = line(&format!("{run} --set recovery=off")).ends(1).out;
+    assert!(first(&plain).ends_with("· recovery=off"), "{plain}");
+    assert!(plain.contains("– TOK       one token — there is none in the end"), "{plain}");
+}

@@ -26,6 +26,14 @@ fn timers_and_states_are_shown_and_steps_are_taken_back() {
 }
 
 #[test]
+fn too_many_steps_back_change_nothing() {
+    let ran = fed("step central -n 2", "request 1\nback 5\nscript\n").ends(0);
+    assert!(ran.err.contains("no more than 1 can be taken back"), "{}", ran.err);
+    assert!(ran.out.contains("\nrequest 1\n---\n"), "{}", ran.out);
+    assert!(fed("step central -n 1", "").ends(0).out.starts_with("Central coordinator · 1 process\n"));
+}
+
+#[test]
 fn all_of_it_is_a_script_that_plays() {
     let desk = Desk::new();
     let path = desk.path("mine.txt").display().to_string();

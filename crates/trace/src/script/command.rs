@@ -252,7 +252,9 @@ fn other_request(name: &str, words: &[&str]) -> Option<Command> {
 }
 
 fn parse_carry(what: Carry, words: &[&str]) -> Result<Command, String> {
-    let (from, to, which) = match words {
+    // Diagrams draw the arrow, and people copy it.
+    let words: Vec<&str> = words.iter().map(|word| if *word == "→" { "=>" } else { *word }).collect();
+    let (from, to, which) = match words.as_slice() {
         [from, "=>", to] => (from, to, Which::Oldest),
         [from, "=>", to, which] => (from, to, parse_which(which)?),
         [_, "=>"] => return Err("the receiver is missing".to_owned()),

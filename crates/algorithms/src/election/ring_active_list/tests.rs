@@ -20,9 +20,7 @@ fn book_tv_a1_two_of_four() {
     let sent = world
         .sent
         .iter()
-        .map(|(from, to, message)| {
-            (from, to, message.kind(), message.receipt().expect("it has an owner"))
-        })
+        .map(|(from, to, message)| (from, to, message.kind(), message.receipt().expect("it has an owner")))
         .map(|(from, to, kind, receipt)| format!("{from} {kind} {} {to}", receipt.owner));
     let expected = [
         "p2 Elect p2 p3",

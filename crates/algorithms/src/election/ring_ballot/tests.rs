@@ -90,10 +90,7 @@ fn nonsense_is_rejected() {
     let election = |initiator, voters: &[u32]| Msg::Election {
         initiator: NodeId(initiator),
         round: None,
-        ballots: voters
-            .iter()
-            .map(|id| Ballot { weight: u64::MAX, ..config.ballot(NodeId(*id)) })
-            .collect(),
+        ballots: voters.iter().map(|id| Ballot { weight: u64::MAX, ..config.ballot(NodeId(*id)) }).collect(),
     };
     let mut world = world::<RingBallot>(&members, &config, &[]);
     for voters in [&[][..], &[3, 2], &[2, 2], &[2, 9], &[2, 1]] {

@@ -51,9 +51,7 @@ fn book_tv_n2_two_starters() {
     world.drain();
     let full = |starter: u32| {
         world.sent.iter().find_map(|(_, to, message)| match message {
-            Msg::Election { initiator, list, .. } if *initiator == *to && to.0 == starter => {
-                Some(ids(list))
-            }
+            Msg::Election { initiator, list, .. } if *initiator == *to && to.0 == starter => Some(ids(list)),
             _ => None,
         })
     };

@@ -16,6 +16,9 @@ pub struct Sheet {
     rows: Vec<[String; 3]>,
 }
 
+/// How many messages it takes to say how fast they were: of a few, it is the start that takes the time.
+const FAST: u64 = 100_000;
+
 impl Sheet {
     /// Everything that a report measured.
     pub fn of(report: &Report, nodes: &Members) -> String {
@@ -40,12 +43,13 @@ impl Sheet {
         let busiest =
             nodes.iter().zip(&report.load_by_process).max_by_key(|(id, load)| (**load, u32::MAX - id.0));
         if let Some((id, load)) = busiest {
-            sheet.plain("busiest process", format!("{id}, {} messages in and out", grouped(*load)));
+            let messages = if *load == 1 { "message" } else { "messages" };
+            sheet.plain("busiest process", format!("{id}, {} {messages} in and out", grouped(*load)));
         }
         sheet.plain("virtual time", format!("{} ms, {}", number(report.virtual_time), report.ending));
         sheet.plain("events", format!("{} inputs handled", grouped(report.events)));
-        if report.wall_seconds > 0.0 {
-            let messages = report.messages + report.overhead_messages;
+        let messages = report.messages + report.overhead_messages;
+        if report.wall_seconds > 0.0 && messages >= FAST {
             let speed = grouped((messages as f64 / report.wall_seconds) as u64);
             sheet.plain("speed", format!("{speed} messages per real second"));
         }

@@ -54,6 +54,7 @@ const FINITE: &[(Case, usize)] = &[
     (case("ricart-agrawala", &[], 2), 57),
     (case("ricart-agrawala", &[], 3), 26_610),
     (case("carvalho-roucairol", &[], 2), 25),
+    (case("lodha-kshemkalyani", &[], 2), 45),
     (case("maekawa", &[], 2), 63),
     (case("maekawa", &[("variant", "eager")], 2), 51),
     (case("majority", &[], 2), 60),

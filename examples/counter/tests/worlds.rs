@@ -95,6 +95,7 @@ fn alive() {
         algorithm: "counter".into(),
         ids: (1..=3).map(NodeId).collect(),
         settings: BTreeMap::new(),
+        clocks: Vec::new(),
         record: true,
         transmission: Duration::from_millis(50),
         suspect_after: Duration::from_millis(500),

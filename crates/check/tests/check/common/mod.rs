@@ -314,7 +314,7 @@ impl<F: Applied> System<F> {
             }
         }
         let process = state.processes[at].state.as_ref().expect("it is still up");
-        Arc::make_mut(&mut state.ledger).handled(at, process);
+        Arc::make_mut(&mut state.ledger).handled(at, process, &mut breaches);
         let promised = breaches.iter().find(|breach| breach.promised).map(|breach| breach.property);
         state.broken = promised.or_else(|| self.has_two_tokens(state).then_some("TOK"));
         count

@@ -47,6 +47,10 @@ impl Declared {
             let names = rest.split(')').next().unwrap_or_default();
             self.messages.extend(names.split(',').map(|name| name.trim().to_owned()));
         }
+        for rest in source.split("fn kind(&self) -> &'static str {").skip(1) {
+            let only = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
+            self.messages.extend(only.map(str::to_owned));
+        }
         self.settings.extend(pairs(source, "key: \"", "default: \""));
         self.mutants.extend(pairs(source, "name: \"", "breaks: \""));
     }

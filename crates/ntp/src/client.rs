@@ -92,7 +92,8 @@ pub fn query(server: SocketAddr, options: &Options) -> Result<Measured, QueryErr
 
 /// One question; the error is why the last answer was ignored, if there was one.
 fn ask(socket: &UdpSocket, timeout: Duration) -> io::Result<Result<Sample, Option<Ignored>>> {
-    let mut question = Question::new(getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?, now());
+    let mut question =
+        Question::new(getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?, now());
     socket.send(&question.packet().encode())?;
     let (deadline, mut last, mut bytes) = (Instant::now() + timeout, None, [0; 512]);
     loop {

@@ -70,6 +70,7 @@ fn alive() {
         algorithm: "porter".into(),
         ids: (1..=3).map(NodeId).collect(),
         settings: BTreeMap::new(),
+        clocks: Vec::new(),
         record: true,
         transmission: Duration::from_millis(50),
         suspect_after: Duration::from_millis(500),

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use conclave_sim::{Difference, PlayError, Played, Property};
-use conclave_trace::{Block, Command, Header, Record, Script, Setup, Trace, What, commands_by_record, describe};
+use conclave_trace::{
+    Block, Command, Header, Record, Script, Setup, Trace, What, commands_by_record, describe,
+};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 

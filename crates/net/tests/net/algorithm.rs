@@ -47,7 +47,8 @@ impl Recorded {
         config: <F::Protocol as Protocol>::Config,
     ) -> (Node<F::Protocol>, Events<F::Protocol>) {
         let recording = Some(Recording::of::<F>(header(1), self.epoch));
-        let options = Options { listener: self.group.listener(id), recording, store: None };
+        let listener = self.group.listener(id);
+        let options = Options { listener, recording, ..Options::default() };
         start(self.group.config(id), config, options).await.unwrap()
     }
 

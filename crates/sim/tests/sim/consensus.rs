@@ -151,7 +151,8 @@ fn every_mutant_is_caught_and_told_as_a_script() {
             let setup = Setup { mutant: Some((*name).into()), ..setup(about.name, *nodes, &[]) };
             let fails = |seed| {
                 let mut rng = Rng::new(seed, 78);
-                let asks = (1..=*nodes).map(|id| propose(rng.below(40_000), id, u64::from(10 * id))).collect();
+                let asks =
+                    (1..=*nodes).map(|id| propose(rng.below(40_000), id, u64::from(10 * id))).collect();
                 let plan = calm(*nodes, seed, asks).provoking(*trigger);
                 run(&setup, &plan).violation.is_some_and(|found| found.property == *breaks).then_some(plan)
             };

@@ -439,10 +439,9 @@ impl Driver {
         }
         let Some(pending) = entry.settle(request, reply.waited) else { return };
         let reply = said;
-        if matches!(&reply, Reply::Failed(failed) if failed.code() == Code::Limit) && pending.can_wait() {
-            if !mutant::is(Mutant::KeepsWhatWasRefused) {
-                entry.disown(request, pending.act.clone());
-            }
+        let is_full = matches!(&reply, Reply::Failed(failed) if failed.code() == Code::Limit);
+        if is_full && pending.can_wait() && !mutant::is(Mutant::KeepsWhatWasRefused) {
+            entry.disown(request, pending.act.clone());
         }
         let is_closed = matches!(pending.act, Act::Close(_));
         settle(entry, pending, reply);

@@ -52,6 +52,16 @@ mod tests {
         assert_eq!(together, commands);
     }
 
+    /// The same with a mutant, in a process of its own.
+    #[test]
+    fn that_messages_are_split_is_tested() {
+        let test = "parcel::tests::large_commands_go_in_several_messages_and_in_order";
+        let mut command = std::process::Command::new(std::env::current_exe().expect("it has a name"));
+        command.args(["--exact", test]).env("CONCLAVE_CLIENT_MUTANT", "SendsAllAtOnce");
+        let said = command.output().expect("it runs").stdout;
+        assert!(String::from_utf8_lossy(&said).contains("1 failed"), "SendsAllAtOnce is not caught");
+    }
+
     #[test]
     fn nothing_makes_no_message() {
         assert_eq!(parcels(Vec::new()), []);

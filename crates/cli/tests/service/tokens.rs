@@ -34,7 +34,7 @@ fn an_empty_directory_and_an_old_one_give_no_token_twice() {
     service.run(1);
     service.is_served();
     tokens.push(token(&service));
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    assert!(tokens.is_sorted_by(|one, next| one < next), "tokens went back: {tokens:?}");
     let shown = service.conclave("ls a --all --json").ends(0).json().remove(0)["newest_token"].as_u64();
     assert_eq!(shown, tokens.last().copied(), "a number that JSON carries exactly");
     assert!(tokens.iter().all(|token| *token < 1 << 53), "{tokens:?}");

@@ -150,6 +150,17 @@ fn that_batches_are_bounded_by_bytes_is_tested() {
     assert_caught(test, Mutant::BatchesByCount, "the cluster went on deciding");
 }
 
+/// Alone, a node waits for nobody.
+#[tokio::test(start_paused = true)]
+async fn one_node_serves_within_a_second() {
+    let (lines, wall) = (Lines::default(), Hand::default());
+    let began = tokio::time::Instant::now();
+    let server = start(&lines, 1, 1, &MemoryDisk::default(), &wall).await;
+    server.ready().await;
+    Talker::new(&lines, 1).await.lock("a").await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_too_large_is_refused_before_the_log() {
     let (lines, wall) = (Lines::default(), Hand::default());

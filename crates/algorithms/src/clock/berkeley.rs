@@ -342,7 +342,7 @@ impl Berkeley {
             office.again = true;
             return;
         }
-        office.left += 1;
+        office.left = office.left.saturating_add(1);
         self.begin_round(out);
     }
 
@@ -369,7 +369,8 @@ impl Berkeley {
 
     fn on_poll(&mut self, from: NodeId, number: u64, left: u64, out: &mut impl Effects<Self>) {
         self.number = self.number.max(number);
-        self.left = Some(left);
+        // No master holds more, whatever it says.
+        self.left = Some(left.min(self.config.rounds));
         self.polled = Some((from, number));
         out.disarm(BerkeleyTimer::Patience);
         match left {
@@ -420,7 +421,7 @@ impl Berkeley {
             out.send(peer, Msg::Adjust { number, by, bound });
         }
         if office.again {
-            (office.again, office.left) = (false, office.left + 1);
+            (office.again, office.left) = (false, office.left.saturating_add(1));
         }
         if office.left > 0 {
             out.arm(BerkeleyTimer::Period, After::exactly(self.config.period));

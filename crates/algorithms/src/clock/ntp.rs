@@ -272,7 +272,7 @@ impl Ntp {
         let Some(poll) = &mut self.poll else { return };
         let waits_for_dead = self.config.mutation == Some(Mutation::WaitForAll);
         poll.asked = out.now();
-        poll.left -= 1;
+        poll.left = poll.left.saturating_sub(1);
         poll.missing =
             self.sources.keys().copied().filter(|id| waits_for_dead || !self.down.contains(*id)).collect();
         self.sources.values_mut().for_each(|source| source.is_reachable = false);

@@ -52,6 +52,7 @@ pub fn run(example: &Example, output: &OutputArgs, catalogue: &Catalogue) -> Res
         record: true,
         transmission: TRANSMISSION,
         suspect_after: SUSPECT_AFTER[usize::from(crashes)],
+        clocks: Vec::new(),
         program,
     };
     let mut supervisor = Supervisor::start(&plan)?;

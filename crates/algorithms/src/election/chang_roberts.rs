@@ -40,8 +40,8 @@ use alloc::vec::Vec;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
-use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, Signal, with_lost_tries};
-use super::on_ring::{self, OnRing};
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, signals, with_lost_tries};
+use super::on_ring::{self, OnRing, seated};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
@@ -148,21 +148,7 @@ impl Handed for ChangRobertsMessage {
         }
     }
 
-    fn ack(receipt: Receipt) -> Self {
-        Msg::Ack(receipt)
-    }
-
-    fn check_in() -> Self {
-        Msg::CheckIn
-    }
-
-    fn signal(&self) -> Option<Signal> {
-        match *self {
-            Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
-            Msg::CheckIn => Some(Signal::CheckIn),
-            Msg::Election { .. } | Msg::Elected { .. } | Msg::Retire { .. } => None,
-        }
-    }
+    signals!(Election, Elected, Retire);
 }
 
 impl Protocol for ChangRoberts {
@@ -222,17 +208,7 @@ impl Protocol for ChangRoberts {
 }
 
 impl OnRing for ChangRoberts {
-    fn ring(&self) -> &Ring {
-        &self.ring
-    }
-
-    fn round(&self) -> Round {
-        self.round
-    }
-
-    fn handoff(&mut self) -> &mut Handoff<Msg> {
-        &mut self.handoff
-    }
+    seated!();
 
     fn is_back(&self) -> bool {
         self.is_back

@@ -74,6 +74,28 @@ pub(super) trait Handed: Message {
     fn signal(&self) -> Option<Signal>;
 }
 
+/// The messages of the hand-off in an enum that has them as `Ack` and `CheckIn`, beside those that are named.
+macro_rules! signals {
+    ($($election:ident),+) => {
+        fn ack(receipt: $crate::election::handoff::Receipt) -> Self {
+            Self::Ack(receipt)
+        }
+
+        fn check_in() -> Self {
+            Self::CheckIn
+        }
+
+        fn signal(&self) -> Option<$crate::election::handoff::Signal> {
+            match *self {
+                Self::Ack(receipt) => Some($crate::election::handoff::Signal::Ack(receipt)),
+                Self::CheckIn => Some($crate::election::handoff::Signal::CheckIn),
+                $(Self::$election { .. })|+ => None,
+            }
+        }
+    };
+}
+pub(super) use signals;
+
 /// A message of the hand-off itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {

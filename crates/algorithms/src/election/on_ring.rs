@@ -36,6 +36,24 @@ pub(super) trait OnRing:
     fn lose(&mut self, peer: NodeId, unsent: Vec<Self::Message>, out: &mut impl Effects<Self>);
 }
 
+/// The fields that each of them has.
+macro_rules! seated {
+    () => {
+        fn ring(&self) -> &Ring {
+            &self.ring
+        }
+
+        fn round(&self) -> Round {
+            self.round
+        }
+
+        fn handoff(&mut self) -> &mut Handoff<Self::Message> {
+            &mut self.handoff
+        }
+    };
+}
+pub(super) use seated;
+
 /// The `handle` of every election on a ring.
 pub(super) fn handle<P: OnRing>(process: &mut P, input: Input<P>, out: &mut impl Effects<P>) {
     match input {

@@ -40,8 +40,8 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, Signal, with_lost_tries};
-use super::on_ring::{self, OnRing};
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, signals, with_lost_tries};
+use super::on_ring::{self, OnRing, seated};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{About, Algorithm, Channels, Formula, SettingError, Settings, Synchrony, Topology};
@@ -144,21 +144,7 @@ impl Handed for RingActiveListMessage {
         }
     }
 
-    fn ack(receipt: Receipt) -> Self {
-        Msg::Ack(receipt)
-    }
-
-    fn check_in() -> Self {
-        Msg::CheckIn
-    }
-
-    fn signal(&self) -> Option<Signal> {
-        match *self {
-            Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
-            Msg::CheckIn => Some(Signal::CheckIn),
-            Msg::Elect { .. } | Msg::Elected { .. } | Msg::Retire { .. } => None,
-        }
-    }
+    signals!(Elect, Elected, Retire);
 }
 
 impl Protocol for RingActiveList {
@@ -219,17 +205,7 @@ impl Protocol for RingActiveList {
 }
 
 impl OnRing for RingActiveList {
-    fn ring(&self) -> &Ring {
-        &self.ring
-    }
-
-    fn round(&self) -> Round {
-        self.round
-    }
-
-    fn handoff(&mut self) -> &mut Handoff<Msg> {
-        &mut self.handoff
-    }
+    seated!();
 
     fn is_back(&self) -> bool {
         self.life > Incarnation::FIRST

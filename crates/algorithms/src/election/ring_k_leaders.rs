@@ -34,8 +34,8 @@ use alloc::vec::Vec;
 use conclave_core::{Boot, Counter, Effects, Input, Members, Message, NodeId, Phase, Protocol};
 use serde::{Deserialize, Serialize};
 
-use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, Signal, with_lost_tries};
-use super::on_ring::{self, OnRing};
+use super::handoff::{HANDOFF, Handed, Handoff, Receipt, RingTimer, signals, with_lost_tries};
+use super::on_ring::{self, OnRing, seated};
 use super::ring::{Age, ROUND, Ring, Round, visit_round};
 use super::{Election, Event, RING, Request, Tally, Weights, phase};
 use crate::{
@@ -201,25 +201,7 @@ impl Handed for RingKLeadersMessage {
         }
     }
 
-    fn ack(receipt: Receipt) -> Self {
-        Msg::Ack(receipt)
-    }
-
-    fn check_in() -> Self {
-        Msg::CheckIn
-    }
-
-    fn signal(&self) -> Option<Signal> {
-        match *self {
-            Msg::Ack(receipt) => Some(Signal::Ack(receipt)),
-            Msg::CheckIn => Some(Signal::CheckIn),
-            Msg::Election { .. }
-            | Msg::Choose { .. }
-            | Msg::Commit { .. }
-            | Msg::Inform { .. }
-            | Msg::Retire { .. } => None,
-        }
-    }
+    signals!(Election, Choose, Commit, Inform, Retire);
 }
 
 impl Protocol for RingKLeaders {
@@ -289,17 +271,7 @@ impl Protocol for RingKLeaders {
 }
 
 impl OnRing for RingKLeaders {
-    fn ring(&self) -> &Ring {
-        &self.ring
-    }
-
-    fn round(&self) -> Round {
-        self.round
-    }
-
-    fn handoff(&mut self) -> &mut Handoff<Msg> {
-        &mut self.handoff
-    }
+    seated!();
 
     fn is_back(&self) -> bool {
         self.is_back

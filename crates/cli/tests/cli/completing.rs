@@ -39,7 +39,7 @@ fn commands_algorithms_and_options() {
     assert_eq!(offered("conclave step bul"), ["bully"]);
     assert_eq!(offered("conclave compare mut"), ["mutex"]);
     assert_eq!(offered("conclave compare mutex bul"), ["bully"]);
-    assert_eq!(offered("conclave example lock-manager-"), ["lock-manager-silent"]);
+    assert_eq!(offered("conclave example lock-manager-s"), ["lock-manager-silent"]);
     assert_eq!(offered("conclave example --of elec"), ["election"]);
     assert_eq!(offered("conclave cluster start maek"), ["maekawa"]);
     assert_eq!(offered("conclave check lamport --verify"), ["--verify-reduction"]);

@@ -105,7 +105,14 @@ impl Plot {
             bottom: top + 18.0 + OVERVIEW_HEIGHT,
         };
         let scale = Scales::new(&area, &self.series.iter().collect::<Vec<_>>(), true);
-        text(out, "legend", (MARGIN, top + 10.0), TEXT, "start", &format!("{}, all of them", self.y));
+        text(
+            out,
+            "legend",
+            (MARGIN, top + 10.0),
+            TEXT,
+            "start",
+            &format!("{}, all of them, on a logarithmic scale", self.y),
+        );
         scale.axes(out, &self.x);
         for (kind, series) in self.series.iter().enumerate() {
             let way: Vec<_> = series.points.iter().map(|point| scale.at(point.x, point.mean)).collect();

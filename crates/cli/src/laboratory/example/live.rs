@@ -48,7 +48,6 @@ pub fn run(example: &Example, output: &OutputArgs, catalogue: &Catalogue) -> Res
         algorithm: name.to_owned(),
         ids: setup.nodes.clone(),
         settings: setup.settings.clone(),
-        clocks: Vec::new(),
         record: true,
         transmission: TRANSMISSION,
         suspect_after: SUSPECT_AFTER[usize::from(crashes)],

@@ -180,7 +180,9 @@ impl Use for Checker<'_> {
         let Prepared { about, judge, overtaking, settings, .. } = &prepared;
         let (claims, bound) = (judge.judgements(), *overtaking);
         // What was decided about recovery belongs into a counterexample.
-        let setup = Setup { settings: settings.clone(), ..self.setup.clone() };
+        // And so do processes that its family adds, which a script must name.
+        let nodes = prepared.members.iter().collect();
+        let setup = Setup { settings: settings.clone(), nodes, ..self.setup.clone() };
         let options = self.options;
         let usual = (about.synchrony == Synchrony::Synchronous).then_some(1);
         let budgets = self.budgets(&prepared.members, F::has_application);

@@ -6,6 +6,7 @@ mod consensus;
 mod controls;
 mod holds;
 mod invariants;
+mod memory;
 mod mutants;
 mod oracle;
 mod timekeeping;

@@ -15,6 +15,7 @@ mod recovery;
 mod restless;
 mod scenarios;
 mod seeds;
+mod shared_memory;
 mod singhal;
 mod survival;
 mod surviving_elections;

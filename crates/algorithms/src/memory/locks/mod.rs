@@ -111,9 +111,10 @@ impl Lock {
             | Self::WaitingArray(_)
             | Self::Ticket(_)
             | Self::Mcs(_)
-            | Self::Semaphore(..)
             | Self::Region(_)
             | Self::Monitor { .. } => (true, true),
+            // Where there is another place, others come and go through it before one that was woken moves.
+            Self::Semaphore(places, _) => (true, places == 1),
         };
         Promises { no_starvation, bounded }
     }

@@ -71,7 +71,7 @@ fn book_tv_h3_a_semaphore_with_two_places() {
 fn a_region_waits_for_its_condition() {
     let region = Region::over(0);
     std::thread::scope(|scope| {
-        let consumer = scope.spawn(|| region.when(|items| *items == 3, |items| core::mem::take(items)));
+        let consumer = scope.spawn(|| region.when(|items| *items == 3, core::mem::take));
         for _ in 0..3 {
             region.when(|_| true, |items| *items += 1);
         }

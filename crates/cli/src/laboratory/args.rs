@@ -42,7 +42,7 @@ pub enum LaboratoryCommand {
     /// Explain a property, algorithm, family, mutant, setting or word.
     Explain(ExplainArgs),
     /// Play a worked example of the literature, step by step.
-    Example(ExampleArgs),
+    Example(Box<ExampleArgs>),
     /// Simulate runs: diagram, costs beside the formula, properties.
     Sim(Box<SimArgs>),
     /// Drive a run by hand: choose what happens next, go back.
@@ -52,7 +52,7 @@ pub enum LaboratoryCommand {
     /// Compare algorithms: messages, delays, load, outages over n.
     Compare(Box<CompareArgs>),
     /// Play a script or a recorded trace, and compare.
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
     /// Ask a trace what happened before what, and who waited.
     Order(OrderArgs),
     /// Run an algorithm in real processes on this machine.

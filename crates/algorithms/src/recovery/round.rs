@@ -95,6 +95,11 @@ impl Round {
             || self.reports.values().filter(is_news).all(|report| report.called.iter().all(is_here))
     }
 
+    /// In which life a process was called.
+    fn called_life(&self, peer: NodeId) -> Incarnation {
+        self.lives.get(&peer).copied().unwrap_or(Incarnation::FIRST)
+    }
+
     /// Who has not answered what this stage asks: the call itself, or the roll.
     fn owing(&self, asked: BTreeSet<NodeId>) -> BTreeSet<NodeId> {
         match &self.stage {
@@ -138,8 +143,7 @@ impl<A: Mutex> Assembly<A> {
 
     /// Whether a member was called in a life that has ended: those who have answered know only of that one.
     fn is_outdated(&self, round: &Round) -> bool {
-        let called = |peer: &NodeId| round.lives.get(peer).copied().unwrap_or(Incarnation::FIRST);
-        round.members.iter().any(|peer| self.life_of(*peer) > called(peer))
+        round.members.iter().any(|peer| self.life_of(*peer) > round.called_life(*peer))
     }
 
     /// Asks to be let in: whoever keeps the roll, if that is known, else everyone.
@@ -225,8 +229,13 @@ impl<A: Mutex> Assembly<A> {
     fn maybe_call_again(&mut self, out: &mut impl Effects<Self>) {
         let asked = self.asked();
         let owing = self.round.as_ref().map(|round| round.owing(asked)).unwrap_or_default();
+        let has_come_back = |peer: &NodeId| {
+            let is_later =
+                self.round.as_ref().is_some_and(|round| self.life_of(*peer) > round.called_life(*peer));
+            is_later && !self.down.contains_key(peer)
+        };
         let asks_again = self.config.mutation != Some(Mutation::VoteOnce);
-        if asks_again && self.leads() && owing.iter().any(|peer| !self.down.contains_key(peer)) {
+        if asks_again && self.leads() && owing.iter().any(has_come_back) {
             self.gather_again(out);
         } else {
             self.arm_check_in(out);

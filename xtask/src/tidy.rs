@@ -213,7 +213,16 @@ const BANS: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["sim", "check", "net", "live", "trace"],
-        &["\"mutex\"", "\"election\"", "\"workers\"", "workers::", "election::FAMILY", "mutex::FAMILY"],
+        &[
+            "\"mutex\"",
+            "\"election\"",
+            "\"workers\"",
+            "workers::",
+            "\"multicast\"",
+            "multicast::",
+            "election::FAMILY",
+            "mutex::FAMILY",
+        ],
         "a driver knows no family by name",
     ),
     (

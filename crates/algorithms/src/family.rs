@@ -339,10 +339,9 @@ impl<'a> Wanted<'a> {
 /// # Errors
 /// If the family has no such request.
 pub fn parse_words<F: Family>(words: &str, kind: &Kind) -> Result<RequestOf<F>, SettingError> {
-    let (request, lock) = match words.rsplit_once(" lock ") {
-        Some((request, lock)) => (request, lock.parse().unwrap_or(usize::MAX)),
-        None => (words, 0),
-    };
+    // What is not a number belongs to the request, which may be a text.
+    let lock = words.rsplit_once(" lock ").and_then(|(request, lock)| Some((request, lock.parse().ok()?)));
+    let (request, lock) = lock.unwrap_or((words, 0));
     request_for::<F>(request, lock, kind)
 }
 

@@ -47,6 +47,12 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// What the clock of a process shows in the step that it is about to take; of processes that read their clocks.
     fn clock(&mut self, _place: usize, _shown: Shown) {}
 
+    /// Whether the algorithm promises a property at all, as far as is known by now: what it does not promise is never
+    /// reported as if it were.
+    fn promises(&self, _property: &str) -> bool {
+        true
+    }
+
     /// A process is about to handle an input.
     fn input(&mut self, place: usize, input: &Input<P>);
 

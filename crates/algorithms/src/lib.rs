@@ -34,6 +34,7 @@ mod judge;
 mod led;
 pub mod measure;
 pub mod memory;
+pub mod multicast;
 pub mod mutex;
 mod named;
 mod recovery;

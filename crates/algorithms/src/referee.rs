@@ -168,6 +168,7 @@ impl<P: Protocol, L: Ledger<P>> Judge<P> for Referee<P, L> {
                     (Finding::Open("the run was stopped early".into()), true)
                 }
             };
+            let promised = promised && self.ledger.promises(property);
             Judgement { property, kind, claim, promised, finding }
         };
         self.claims.iter().map(judged).collect()

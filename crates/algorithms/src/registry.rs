@@ -84,7 +84,7 @@ macro_rules! registry {
     };
 }
 
-registry!(mutex, election, workers, consensus, memory, clock, events);
+registry!(mutex, election, workers, multicast, consensus, memory, clock, events);
 
 /// The algorithm of this name, if there is one.
 #[must_use]

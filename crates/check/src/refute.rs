@@ -37,5 +37,10 @@ pub fn attempts(mutant: &Mutant) -> Vec<Options> {
         let clocks = clocks.clone();
         Options { entries, budgets, order, clocks, atomic_steps, ..Options::default() }
     };
-    searches.map(options).to_vec()
+    let mut attempts = searches.map(options).to_vec();
+    // For some a process has to crash half-way through what it sends.
+    if mutant.trigger == Trigger::Crash {
+        attempts.push(Options { atomic_steps: false, ..attempts[0].clone() });
+    }
+    attempts
 }

@@ -106,6 +106,14 @@ impl Stepper {
     /// # Errors
     /// If it is not possible at this moment; then nothing has changed.
     pub fn take(&mut self, command: Command) -> Result<&[String], String> {
+        let command = match command {
+            Command::Join(process)
+                if self.knows(process) && self.requests().iter().any(|usage| usage.verb == "join") =>
+            {
+                Command::Ask { process, request: "join".into(), lock: 0 }
+            }
+            command => command,
+        };
         match &command {
             Command::Run(_) => return Err("it is running already".into()),
             Command::Ask { lock, .. } if *lock >= self.setup.locks => {

@@ -7,6 +7,7 @@ use crate::visit::visit;
 use conclave_algorithms::consensus::{self, Consensus};
 use conclave_algorithms::election::{self, Election};
 use conclave_algorithms::family::Registered;
+use conclave_algorithms::multicast::{self, Multicast};
 use conclave_algorithms::mutex::{self, Mutex};
 use conclave_algorithms::registry;
 use conclave_algorithms::workers::ElectedWorkers;
@@ -85,6 +86,26 @@ fn mutants_differ<A: Algorithm>() {
     }
 }
 
+/// The same of multicasts, which share a protocol.
+struct MulticastMutants;
+
+impl multicast::Visitor for MulticastMutants {
+    type Output = ();
+
+    fn visit<A: Multicast>(self) {
+        let about = multicast::all().into_iter().find(|about| about.name == A::ABOUT.name).expect("listed");
+        let configured = |mutant| {
+            let settings = Settings::new(about, Arena::Laboratory, [], mutant).expect("declared");
+            A::configure(&settings, &Members::numbered(4)).expect("the defaults fit")
+        };
+        let names = about.mutants.iter().map(|mutant| Some(mutant.name)).chain([None]);
+        let configs: Vec<_> = names.map(configured).collect();
+        for (place, config) in configs.iter().enumerate() {
+            assert!(!configs[..place].contains(config), "{}: mutant {place} is another one", about.name);
+        }
+    }
+}
+
 #[test]
 fn every_mutant_is_configured_as_itself() {
     for about in crate::visit::all() {
@@ -93,6 +114,9 @@ fn every_mutant_is_configured_as_itself() {
     mutants_differ::<ElectedWorkers>();
     for about in consensus::all() {
         consensus::visit(about.name, Mutated).expect("listed");
+    }
+    for about in multicast::all() {
+        multicast::visit(about.name, MulticastMutants).expect("listed");
     }
 }
 
@@ -238,7 +262,7 @@ fn a_visitor_meets_the_one_that_was_named() {
 #[test]
 fn every_family_is_there_once() {
     let names: Vec<_> = registry::families().iter().map(|family| family.name).collect();
-    assert_eq!(names, ["mutex", "election", "workers", "consensus", "memory", "clock", "order"]);
+    assert_eq!(names, ["mutex", "election", "workers", "multicast", "consensus", "memory", "clock", "order"]);
     for about in registry::all() {
         assert!(names.contains(&about.family.name), "{}", about.name);
         assert!(!about.family.requests.is_empty());

@@ -7,6 +7,7 @@ mod controls;
 mod holds;
 mod invariants;
 mod memory;
+mod multicast;
 mod mutants;
 mod oracle;
 mod timekeeping;

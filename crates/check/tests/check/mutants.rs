@@ -38,7 +38,8 @@ fn is_declared(mutant: &Mutant, property: &str) -> bool {
 #[test]
 fn every_mutant_is_refuted_and_the_simulator_agrees() {
     let mut failures = Vec::new();
-    // Those of masters and workers need settings of their own to be found soon: see holds.rs.
+    // Those of masters and workers need settings of their own to be found soon: see holds.rs. Those of multicasts are in
+    // multicast.rs.
     for about in mutex::all().into_iter().chain(election::all()) {
         for mutant in about.mutants {
             let setup =

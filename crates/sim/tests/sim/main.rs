@@ -9,6 +9,7 @@ mod faults;
 mod golden;
 mod group;
 mod invariants;
+mod multicast;
 mod mutants;
 mod pages;
 mod recovery;

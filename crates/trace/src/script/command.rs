@@ -243,10 +243,12 @@ fn other_request(name: &str, words: &[&str]) -> Option<Command> {
         return None;
     }
     let process = parse_process(process).ok()?;
-    let (values, lock) = match values {
-        [values @ .., "lock", lock] => (values, lock.parse().ok()?),
-        values => (values, 0),
+    let lock = match values {
+        [values @ .., "lock", lock] => lock.parse().ok().map(|lock| (values, lock)),
+        _ => None,
     };
+    // What is not a number belongs to the request, which may be a text.
+    let (values, lock) = lock.unwrap_or((values, 0));
     let request = [&[name], values].concat().join(" ");
     Some(Command::Ask { process, request, lock })
 }

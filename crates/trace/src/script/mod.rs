@@ -86,12 +86,6 @@ pub enum Mistake {
         /// The process.
         process: NodeId,
     },
-    /// A process joins that is there already.
-    #[error("{process} is one of the processes already and cannot join")]
-    Present {
-        /// The process.
-        process: NodeId,
-    },
     /// A lock does not exist.
     #[error("lock {lock} does not exist; `run` has {locks}, counted from 0")]
     NoLock {
@@ -223,12 +217,22 @@ impl Reader {
                 Ok(())
             }
             (None, _) => {
-                let command: Command = line.parse()?;
+                let command = self.in_its_place(line.parse()?);
                 self.check(&command)?;
                 self.block.commands.push((command, number));
                 self.part = Part::Commands;
                 Ok(())
             }
+        }
+    }
+
+    /// Somebody who is there and joins asks for it, in a family whose groups are not all the processes.
+    fn in_its_place(&self, command: Command) -> Command {
+        match (command, &self.world) {
+            (Command::Join(process), Some((nodes, _))) if nodes.contains(&process) => {
+                Command::Ask { process, request: "join".to_owned(), lock: 0 }
+            }
+            (command, _) => command,
         }
     }
 
@@ -241,10 +245,10 @@ impl Reader {
             }
             (Command::Run(_), Some(_)) => Err(Mistake::RunTwice),
             (_, None) => Err(Mistake::RunNotFirst),
-            (Command::Join(process), Some((nodes, _))) => match nodes.insert(*process) {
-                true => Ok(()),
-                false => Err(Mistake::Present { process: *process }),
-            },
+            (Command::Join(process), Some((nodes, _))) => {
+                nodes.insert(*process);
+                Ok(())
+            }
             (command, Some((nodes, locks))) => {
                 if let Some(process) = command.processes().find(|process| !nodes.contains(process)) {
                     return Err(Mistake::Stranger { process });

@@ -623,7 +623,8 @@ impl Views {
             self.deliver_missed(&step.posts, out);
         }
         self.view = step.view;
-        self.group = step.group.iter().copied().collect();
+        // A set of whoever a peer may name could be of any size.
+        self.group = step.group.iter().copied().filter(|id| self.members.contains(*id)).collect();
         self.posts.clear();
         self.sequence = Sequence::from(step.first);
         self.has_left = !self.wants;

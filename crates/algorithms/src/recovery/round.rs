@@ -229,13 +229,14 @@ impl<A: Mutex> Assembly<A> {
     fn maybe_call_again(&mut self, out: &mut impl Effects<Self>) {
         let asked = self.asked();
         let owing = self.round.as_ref().map(|round| round.owing(asked)).unwrap_or_default();
-        let has_come_back = |peer: &NodeId| {
-            let is_later =
-                self.round.as_ref().is_some_and(|round| self.life_of(*peer) > round.called_life(*peer));
-            is_later && !self.down.contains_key(peer)
+        // A majority can do without whoever is silent, and a later ballot does no harm. All the living wait for the detector.
+        let is_lost = |peer: &NodeId| {
+            let called = self.round.as_ref().map(|round| round.called_life(*peer));
+            self.config.consent == Consent::Majority || called.is_some_and(|life| self.life_of(*peer) > life)
         };
+        let is_there = |peer: &&NodeId| !self.down.contains_key(*peer);
         let asks_again = self.config.mutation != Some(Mutation::VoteOnce);
-        if asks_again && self.leads() && owing.iter().any(has_come_back) {
+        if asks_again && self.leads() && owing.iter().filter(is_there).any(is_lost) {
             self.gather_again(out);
         } else {
             self.arm_check_in(out);

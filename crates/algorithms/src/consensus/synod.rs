@@ -213,7 +213,9 @@ impl<V: Clone> Synod<V> {
 
     fn accept(&mut self, ballot: Number, value: V, mutation: Option<Mutation>) -> bool {
         if mutation == Some(Mutation::ForgetPromise) {
-            self.acceptor.promised = self.acceptor.promised.min(ballot);
+            self.acceptor.promised = self.acceptor.promised.max(ballot);
+            self.acceptor.accepted = Some((ballot, value));
+            return true;
         }
         self.acceptor.accept(ballot, value)
     }

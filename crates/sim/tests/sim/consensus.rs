@@ -2,7 +2,7 @@
 
 use conclave_algorithms::demand::{PlannedAsk, Who};
 use conclave_algorithms::measure::PlainReport;
-use conclave_algorithms::{Mutant, consensus};
+use conclave_algorithms::{Mutant, Trigger, consensus};
 use conclave_core::{Members, NodeId};
 use conclave_sim::faults::Faults;
 use conclave_sim::rng::{Draw as _, Rng};
@@ -153,7 +153,12 @@ fn every_mutant_is_caught_and_told_as_a_script() {
                 let mut rng = Rng::new(seed, 78);
                 let asks =
                     (1..=*nodes).map(|id| propose(rng.below(40_000), id, u64::from(10 * id))).collect();
-                let plan = calm(*nodes, seed, asks).provoking(*trigger);
+                let mut plan = calm(*nodes, seed, asks).provoking(*trigger);
+                if *trigger == Trigger::Restart {
+                    // p3 hears late of what p1 has decided, and p1 late of who is back.
+                    plan.links = vec![(0, 2, "90".parse().unwrap())];
+                    plan.faults.detector = "late:60".parse().unwrap();
+                }
                 run(&setup, &plan).violation.is_some_and(|found| found.property == *breaks).then_some(plan)
             };
             let plan = (1..=1_000).find_map(fails);

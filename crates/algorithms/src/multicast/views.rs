@@ -61,8 +61,8 @@ pub struct Views {
     group: NodeSet,
     /// A change is under way: nothing is sent or delivered until it is over.
     is_frozen: bool,
-    /// Whether our election says that we lead.
-    is_elected: bool,
+    /// Who leads, as our election said last; the highest process at first.
+    elected: Option<NodeId>,
     down: NodeSet,
     /// Whether our application wants to be a member.
     wants: bool,
@@ -251,7 +251,7 @@ impl Protocol for Views {
             view: ViewId { number: u64::from(is_first), epoch: Epoch::FIRST },
             group: boot.members.iter().filter(|_| everyone).collect(),
             is_frozen: !is_first,
-            is_elected: is_first && boot.members.max() == Some(boot.id),
+            elected: boot.members.max().filter(|_| is_first),
             down: NodeSet::new(),
             wants: everyone,
             has_left: false,
@@ -275,9 +275,8 @@ impl Protocol for Views {
             Input::Request(Asked::App(Request::Leave)) => self.on_leave(out),
             Input::Request(Asked::App(Request::Send(text))) => self.on_send(text, out),
             Input::Request(Asked::Elected { leaders, .. }) => {
-                self.is_elected = leaders.first() == Some(&self.id());
-                if self.is_elected {
-                    self.change(out);
+                if let Some(leader) = leaders.first() {
+                    self.on_elected(*leader, out);
                 }
             }
             Input::PeerDown { peer, .. } => self.on_peer_down(peer, out),
@@ -353,13 +352,13 @@ impl Views {
             Msg::Collect { epoch } | Msg::Install { epoch, .. } if epoch.creator != from => {
                 out.reject(from, "an epoch is named after who began it");
             }
-            // It died while it changed the view, and somebody else is going to.
-            Msg::Collect { .. } | Msg::Install { .. } if self.down.contains(from) => {}
             Msg::Collect { epoch } => self.on_collect(from, epoch, out),
             Msg::Report { epoch, state } => self.on_report(from, epoch, state, out),
             Msg::Install { epoch, steps } => self.on_install(epoch, steps, out),
             Msg::Refuse { epoch } => {
-                if self.is_elected && (self.office.is_none() || epoch > self.epoch) {
+                if self.elected == Some(self.id())
+                    && (epoch >= self.epoch || (self.office.is_none() && self.is_frozen))
+                {
                     self.epoch = self.epoch.max(epoch);
                     self.change(out);
                 }
@@ -446,6 +445,13 @@ impl Views {
         }
     }
 
+    fn on_elected(&mut self, leader: NodeId, out: &mut impl Effects<Self>) {
+        self.elected = Some(leader);
+        if leader == self.id() {
+            self.change(out);
+        }
+    }
+
     fn on_join(&mut self, out: &mut impl Effects<Self>) {
         if !core::mem::replace(&mut self.wants, true) {
             self.tell_wish(out);
@@ -474,11 +480,25 @@ impl Views {
             office.missing.remove(peer);
             return self.maybe_install(out);
         }
-        let leader = self.leader();
-        if leader == Some(self.id()) || (leader.is_none() && self.is_elected) {
-            self.change(out);
-        } else if leader.is_none() {
-            out.emit(Told::Elect);
+        match self.leads() {
+            true => self.change(out),
+            false => self.maybe_seek_leader(out),
+        }
+    }
+
+    /// Whoever made the latest epoch is dead, or is not known to be back: somebody has to finish what it began.
+    fn maybe_seek_leader(&mut self, out: &mut impl Effects<Self>) {
+        if self.leader().is_some() {
+            return;
+        }
+        match self.elected.filter(|elected| !self.down.contains(*elected)) {
+            Some(elected) if elected == self.id() => self.change(out),
+            // Whoever leads may think that all is well, and an election that finds it again tells it nothing new.
+            Some(elected) => {
+                out.send(elected, Msg::Refuse { epoch: self.epoch });
+                out.emit(Told::Elect);
+            }
+            None => out.emit(Told::Elect),
         }
     }
 
@@ -501,13 +521,15 @@ impl Views {
     }
 
     fn on_collect(&mut self, from: NodeId, epoch: Epoch, out: &mut impl Effects<Self>) {
-        if epoch < self.epoch {
+        // An epoch that is over cannot begin again: its maker may have come back and not know that it was there.
+        if epoch < self.epoch || (epoch == self.epoch && !self.is_frozen) {
             return out.send(from, Msg::Refuse { epoch: self.epoch });
         }
         self.epoch = epoch;
         self.is_frozen = true;
         self.office = None;
         out.send(from, Msg::Report { epoch, state: self.state() });
+        self.maybe_seek_leader(out);
     }
 
     fn state(&self) -> State {
@@ -581,7 +603,9 @@ impl Views {
     }
 
     fn on_install(&mut self, epoch: Epoch, steps: Vec<Step>, out: &mut impl Effects<Self>) {
-        if epoch >= self.epoch {
+        let is_ours = self.is_frozen && epoch == self.epoch;
+        let is_new_here = self.view.number == 0 && epoch > self.epoch;
+        if is_ours || is_new_here {
             self.epoch = epoch;
             self.office = None;
             self.install(steps, out);

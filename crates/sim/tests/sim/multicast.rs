@@ -14,7 +14,16 @@ fn ask(at: u64, who: Who, words: &str) -> PlannedAsk {
 
 fn plan(n: u32, seed: u64) -> Plan {
     let delay = if seed.is_multiple_of(3) { Span::Exponential(5_000) } else { Span::Uniform(1_000, 10_000) };
-    Plan { seed, delay, paranoid: true, ..Plan::new(Members::numbered(n)) }
+    Plan { seed, delay, faults: detected(&[]), paranoid: true, ..Plan::new(Members::numbered(n)) }
+}
+
+/// Crashes that everyone is told of a little later.
+fn detected(crashes: &[String]) -> Faults {
+    Faults {
+        crashes: crashes.iter().map(|crash| crash.parse().expect("a crash")).collect(),
+        detector: "late:1..10".parse().expect("a detector"),
+        ..Faults::default()
+    }
 }
 
 #[track_caller]
@@ -74,15 +83,19 @@ fn wild(n: u32, seed: u64) -> Plan {
         crashes.push(format!("{second}@{}..{}{inside}", seed % 61, 100 + seed % 61));
         asks.push(ask(180_000, Who::One(NodeId(second)), "join"));
     }
-    let crashes = crashes.iter().map(|crash| crash.parse().expect("a crash")).collect();
-    Plan { asks, faults: Faults { crashes, ..Faults::default() }, ..plan(n, seed) }
+    Plan { asks, faults: detected(&crashes), ..plan(n, seed) }
+}
+
+/// How many seeds; `CONCLAVE_SEEDS=1000` takes more.
+fn seeds() -> u64 {
+    std::env::var("CONCLAVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(40)
 }
 
 #[test]
 fn crashes_break_no_promise() {
     for about in multicast::all() {
         for n in [2, 3, 4, 5] {
-            for seed in 1..=40 {
+            for seed in 1..=seeds() {
                 let outcome = run(&Setup::numbered(about.name, n), &wild(n, seed));
                 assert!(outcome.report.all_held(), "{} n={n} seed {seed}: {:?}", about.name, outcome.report);
             }
@@ -94,10 +107,7 @@ fn crashes_break_no_promise() {
 #[test]
 fn promises_follow_what_happened() {
     let promised = |name: &str, property: &str| {
-        let plan = Plan {
-            faults: Faults { crashes: vec!["1@0:after=1".parse().unwrap()], ..Faults::default() },
-            ..plan(4, 1)
-        };
+        let plan = Plan { faults: detected(&["1@0:after=1".into()]), ..plan(4, 1) };
         let asks = vec![ask(1_000, Who::Lowest, "send m")];
         let report = run(&Setup::numbered(name, 4), &Plan { asks, ..plan }).report;
         let is = |list: &[conclave_sim::Property]| list.iter().any(|known| known.name == property);
@@ -140,8 +150,9 @@ fn orders_that_are_not_promised_are_seen_broken() {
 
 /// Everyone sends, one soon after the other, so that some know of what others have sent.
 fn spread(n: u32, seed: u64) -> Vec<PlannedAsk> {
-    let one = |k: u64| ask(k * (500 + seed % 5 * 700), Who::One(NodeId(1 + k as u32 % n)), "send m");
-    (0..8).map(one).collect()
+    let who = |k: u64| Who::One(NodeId(1 + ((k + seed) % u64::from(n)) as u32));
+    let one = |k: u64| ask(k * (500 + seed % 5 * 700), who(k), "send m");
+    (0..1 + seed % 8).map(one).collect()
 }
 
 #[test]
@@ -182,7 +193,7 @@ fn basic_multicast_breaks_agreement_when_its_sender_dies_half_way() {
         Setup { settings: [("judged".into(), "reliable".into())].into(), ..Setup::numbered("basic", 4) };
     let dies = |seed: u64| Plan {
         asks: vec![ask(0, Who::All, "send m")],
-        faults: Faults { crashes: vec!["1@0:inside".parse().unwrap()], ..Faults::default() },
+        faults: detected(&["1@0:inside".into()]),
         ..plan(4, seed)
     };
     let broken = (1..=50).filter_map(|seed| run(&judged, &dies(seed)).violation).collect::<Vec<_>>();

@@ -1,5 +1,7 @@
 //! The pages of the algorithms, compared with the sources that they name: messages, settings with their defaults, mutants with
 //! what they break. The tests of `conclave-algorithms` compare them with the values, too; this needs no build.
+//!
+//! Several algorithms can share a source. What it declares has to stand on one of the pages that name it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,15 +14,23 @@ pub fn differences(root: &Path) -> Result<Vec<String>, String> {
     for path in files(&root.join("crates/algorithms/src"), "rs")? {
         declared.add(&read(&path)?);
     }
-    let mut found = Vec::new();
+    let mut pages = Vec::new();
     for path in files(&root.join("docs/algorithms"), "md")? {
-        let page = read(&path)?;
+        pages.push((shown(&path, root), read(&path)?));
+    }
+    let mut found = Vec::new();
+    for (path, page) in &pages {
         let mut own = Declared::default();
-        for source in sources(&page) {
-            own.add(&read(&path.parent().unwrap_or(root).join(source))?);
+        for source in sources(page) {
+            own.add(&read(&root.join("docs/algorithms").join(source))?);
         }
-        let wrong = problems(&page, &own, &declared);
-        found.extend(wrong.into_iter().map(|why| format!("{}: {why}", shown(&path, root))));
+        let shares = |other: &&(String, String)| {
+            other.0 != *path && sources(&other.1).iter().any(|source| sources(page).contains(source))
+        };
+        let mut elsewhere = Declared::default();
+        pages.iter().filter(shares).for_each(|(_, other)| elsewhere.list(other));
+        let wrong = problems(page, &own, &declared, &elsewhere);
+        found.extend(wrong.into_iter().map(|why| format!("{path}: {why}")));
     }
     Ok(found)
 }
@@ -51,8 +61,20 @@ impl Declared {
             let only = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
             self.messages.extend(only.map(str::to_owned));
         }
+        for arms in source.split("fn kind(&self) -> &'static str {\n        match self {").skip(1) {
+            let names = arms.split("\n        }").next().unwrap_or_default().split("=> \"").skip(1);
+            self.messages.extend(names.filter_map(|name| Some(name.split('"').next()?.to_owned())));
+        }
         self.settings.extend(pairs(source, "key: \"", "default: \""));
         self.mutants.extend(pairs(source, "name: \"", "breaks: \""));
+    }
+
+    /// Adds what the tables of a page list.
+    fn list(&mut self, page: &str) {
+        let messages = table(page, "Messages");
+        self.messages.extend(messages.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned));
+        self.settings.extend(rows(page, "Settings", 2));
+        self.mutants.extend(rows(page, "Mutants", 1));
     }
 }
 
@@ -63,7 +85,7 @@ fn pairs(source: &str, first: &str, second: &str) -> Vec<(String, String)> {
     behind.filter_map(|rest| Some((text(rest), text(rest.split_once(second)?.1)))).collect()
 }
 
-fn problems(page: &str, own: &Declared, all: &Declared) -> Vec<String> {
+fn problems(page: &str, own: &Declared, all: &Declared, elsewhere: &Declared) -> Vec<String> {
     let mut found = Vec::new();
     let excerpts: Vec<usize> = excerpts(page).into_iter().map(|(line, ..)| line).collect();
     if excerpts.is_empty() {
@@ -72,25 +94,23 @@ fn problems(page: &str, own: &Declared, all: &Declared) -> Vec<String> {
     for line in runs(page).into_iter().filter(|line| !excerpts.contains(line)) {
         found.push(format!("the run at line {line} is no excerpt: link its script"));
     }
-    let messages: BTreeSet<String> =
-        table(page, "Messages").iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
-    if messages != own.messages {
-        found.push(format!("messages are {messages:?}, and {:?} in the code", own.messages));
-    }
-    let settings = rows(page, "Settings", 2);
-    found.extend(differences_of("setting", &settings, &own.settings, &all.settings));
-    let mutants = rows(page, "Mutants", 1);
-    found.extend(differences_of("mutant", &mutants, &own.mutants, &all.mutants));
+    let mut listed = Declared::default();
+    listed.list(page);
+    let invented = listed.messages.difference(&own.messages);
+    found.extend(invented.map(|message| format!("the code has no message {message}")));
+    let missing = own.messages.iter().filter(|message| !listed.messages.contains(*message));
+    let missing = missing.filter(|message| !elsewhere.messages.contains(*message));
+    found.extend(missing.map(|message| format!("the message {message} is missing")));
+    let sides = [&listed.settings, &own.settings, &all.settings, &elsewhere.settings];
+    found.extend(differences_of("setting", sides));
+    let sides = [&listed.mutants, &own.mutants, &all.mutants, &elsewhere.mutants];
+    found.extend(differences_of("mutant", sides));
     found
 }
 
-/// What the page has is declared, by its own sources if they name it; what its own sources declare stands in the page.
-fn differences_of(
-    what: &str,
-    page: &BTreeSet<(String, String)>,
-    own: &BTreeSet<(String, String)>,
-    all: &BTreeSet<(String, String)>,
-) -> Vec<String> {
+/// What the page has is declared, by its own sources if they name it; what its own sources declare stands in the page, or in
+/// another one that names them.
+fn differences_of(what: &str, [page, own, all, elsewhere]: [&BTreeSet<(String, String)>; 4]) -> Vec<String> {
     let names = |pairs: &BTreeSet<(String, String)>, name: &str| pairs.iter().any(|(other, _)| other == name);
     let is_invented = |row: &&(String, String)| {
         let place = if names(own, &row.0) { own } else { all };
@@ -98,7 +118,7 @@ fn differences_of(
     };
     let invented = page.iter().filter(is_invented);
     let invented = invented.map(|(name, value)| format!("the code has no {what} {name} with {value}"));
-    let missing = own.iter().filter(|(name, _)| !names(page, name));
+    let missing = own.iter().filter(|(name, _)| !names(page, name) && !names(elsewhere, name));
     invented.chain(missing.map(|(name, _)| format!("the {what} {name} is missing"))).collect()
 }
 
@@ -140,7 +160,7 @@ mod tests {
     fn wrong(page: &str) -> Vec<String> {
         let mut own = Declared::default();
         own.add(SOURCE);
-        problems(page, &own, &own)
+        problems(page, &own, &own, &Declared::default())
     }
 
     #[test]
@@ -156,12 +176,25 @@ mod tests {
             ("`beats`", "`beat`", "the setting beats is missing"),
             ("| E1 |", "| E2 |", "no mutant deaf with E2"),
             ("`deaf`", "`dumb`", "the mutant deaf is missing"),
-            ("`Pong`", "`Peng`", "messages are"),
+            ("`Pong`", "`Peng`", "no message Peng"),
+            ("`Pong`", "`Peng`", "the message Pong is missing"),
             ("[`a`](a.txt)", "a", "there is no excerpt of a script"),
             ("[`a`](a.txt)", "a", "the run at line 9 is no excerpt"),
         ] {
             let found = wrong(&PAGE.replacen(from, to, 1));
             assert!(found.iter().any(|found| found.contains(why)), "{why}: {found:?}");
         }
+    }
+
+    #[test]
+    fn what_a_source_declares_stands_on_one_of_its_pages() {
+        let mut own = Declared::default();
+        own.add(SOURCE);
+        own.add("fn kind(&self) -> &'static str {\n        match self {\n            Self::Pang => \"Pang\",\n        }");
+        let missing = |elsewhere: &Declared| problems(PAGE, &own, &own, elsewhere);
+        assert_eq!(missing(&Declared::default()), ["the message Pang is missing"]);
+        let mut elsewhere = Declared::default();
+        elsewhere.list(&PAGE.replace("Pong", "Pang"));
+        assert_eq!(missing(&elsewhere), Vec::<String>::new());
     }
 }

@@ -180,7 +180,7 @@ impl Protocol for FloodSet {
                 out.reject(from, STRANGER);
             }
             Input::Receive { from, message: FloodMessage::Votes { votes } } => {
-                self.on_votes(from, votes, out)
+                self.on_votes(from, votes, out);
             }
             // Who was woken by another's vote proposes too late: its vote might reach some and not all.
             Input::Request(propose) => {

@@ -127,6 +127,8 @@ pub struct Named<P: Protocol> {
     timing: Timing,
     life: Incarnation,
     locks: BTreeMap<Name, P>,
+    /// Whether a lock reads the clock; all of them have the same settings.
+    reads_clock: bool,
     /// What each lock saved last; saved whole whenever one of them saves.
     durable: BTreeMap<Name, P::Durable>,
     /// The peers that are down, with their lives: a lock that comes into being must learn of them.
@@ -248,9 +250,11 @@ impl<P: Protocol> Protocol for Named<P> {
             timing: boot.timing,
             life: boot.life,
             locks: BTreeMap::new(),
+            reads_clock: false,
             durable: boot.saved.unwrap_or_default(),
             down: BTreeMap::new(),
         };
+        named.reads_clock = named.inner_boot(&Name::numbered(0)).reads_clock();
         // What was saved is taken up at once: a peer may count on it before anybody speaks of that lock again.
         named.locks = named.durable.keys().map(|name| (name.clone(), named.inner_boot(name))).collect();
         named
@@ -291,6 +295,10 @@ impl<P: Protocol> Protocol for Named<P> {
     /// The most demanding of all locks.
     fn phase(&self) -> Phase {
         self.locks.values().map(P::phase).max_by_key(|phase| phase.band).unwrap_or(Phase::IDLE)
+    }
+
+    fn reads_clock(&self) -> bool {
+        self.reads_clock
     }
 
     fn assert_invariants(&self) {

@@ -156,7 +156,6 @@ impl Driver {
                 // Nothing is done for a session that has run out. What is told may renew it, and comes first.
                 self.give_up_unsafe();
             }
-            let was_idle = matches!(wake, Wake::Time);
             match wake {
                 Wake::Orders(0) => gone_at = Some(Instant::now() + FAREWELL),
                 Wake::Orders(_) => self.on_orders(&mut orders),
@@ -169,8 +168,7 @@ impl Driver {
             }
             self.give_up_unsafe();
             // However much there is to do, time passes.
-            let is_due = Instant::now() >= self.wake_at;
-            if is_due && (was_idle || !mutant::is(Mutant::TimeComesLast)) {
+            if Instant::now() >= self.wake_at {
                 self.on_time();
             }
             let is_idle = gone_at.is_some() && self.sessions.values().all(Entry::is_idle);

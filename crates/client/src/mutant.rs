@@ -11,8 +11,6 @@ pub(crate) enum Mutant {
     ClosesAtTheEnd,
     /// It leaves in the queue what nobody waits for any more.
     LeavesWaits,
-    /// It looks at its timers only if there is nothing else to do.
-    TimeComesLast,
     /// It believes in a grant that the service no longer counts when a session is taken up again.
     KeepsWhatIsGone,
     /// It takes what is said to a former run of itself for its own.

@@ -445,12 +445,14 @@ impl Berkeley {
         self.wants = None;
         // What was told of our clock, or measured with it, is no longer true.
         self.polled = None;
+        out.emit(Told::App(Event::Adjusted { by, to, bound, source: Some(source), round }));
         if let Some(office) = &mut self.office
             && office.round.take().is_some()
         {
-            out.disarm(BerkeleyTimer::Collect);
+            // The last word of our predecessor reached us in the middle of a round: it is held again.
+            office.left = office.left.saturating_add(1);
+            self.begin_round(out);
         }
-        out.emit(Told::App(Event::Adjusted { by, to, bound, source: Some(source), round }));
     }
 
     fn on_peer_down(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {

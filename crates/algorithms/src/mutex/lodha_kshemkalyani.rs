@@ -30,12 +30,10 @@
 //!
 //! **Served**: requests come from everyone, and a flush may outrun them. If p1 enters and leaves before its request has
 //! reached p3, then p2 may be next, and its flush may be at p3 first. The request of p1 arrives, answers that of p3, and
-//! is over. So every process remembers the latest request that it knows to be over. The textbook's rules do not; with them
-//! p3 waits forever (mutant `forget-served`).
+//! is over. So every process remembers the latest request that it knows to be over. Without that p3 would wait forever.
 //!
 //! **Requests say what is over, too.** p1 is told by a flush that p3 is out, enters, leaves, and asks again before it has the
-//! request of p2. Its new request answers p2, which gets no reply, and may have the old request of p3 in its queue (mutant
-//! `bare-requests`).
+//! request of p2. Its new request answers p2, which gets no reply, and may have the old request of p3 in its queue.
 //!
 //! **Giving up**: others count on our request as their answer, so it cannot be taken back. It stays in their queues, and
 //! is passed on when its turn comes. A process that asks again before that takes its old place.
@@ -296,8 +294,7 @@ impl LodhaKshemkalyani {
         }
         let mine = Stamp { time: self.clock.tick(), process: self.id };
         let pending: NodeSet = self.members.others(self.id).collect();
-        let served = if self.config.mutation == Some(Mutation::BareRequests) { NOTHING } else { self.served };
-        let request = Msg::Request { time: mine.time, served, fence: self.fence };
+        let request = Msg::Request { time: mine.time, served: self.served, fence: self.fence };
         out.send_all(self.members.others(self.id), &request);
         self.state = State::Wanted { mine, pending, given_up: false };
         self.maybe_enter(out);
@@ -333,7 +330,7 @@ impl LodhaKshemkalyani {
 
     /// A request that is concurrent with ours. It may have been served while it was on its way to us.
     fn enqueue(&mut self, theirs: Stamp) {
-        if self.served < theirs || self.config.mutation == Some(Mutation::ForgetServed) {
+        if self.served < theirs {
             self.queue.insert(theirs);
         }
     }
@@ -420,14 +417,6 @@ mutants! {
         NoFlush {
             name: "no-flush", breaks: "ME2", nodes: 2, trigger: Schedule,
             change: "a process that leaves does not tell the next in its queue",
-        }
-        ForgetServed {
-            name: "forget-served", breaks: "ME2", nodes: 3, trigger: Schedule,
-            change: "a request that was served before it arrived is put into the queue, as the textbook has it",
-        }
-        BareRequests {
-            name: "bare-requests", breaks: "ME2", nodes: 3, trigger: Schedule,
-            change: "a request does not say what is over, as the textbook has it",
         }
         NoWitness {
             name: "no-witness", breaks: "ME5-TS", nodes: 2, trigger: Schedule,

@@ -649,6 +649,11 @@ impl<A: Mutex> Protocol for Assembly<A> {
         }
     }
 
+    /// Leases and polls go by the clock.
+    fn reads_clock(&self) -> bool {
+        self.config.consent == Consent::Majority || self.config.poll.is_some()
+    }
+
     fn assert_invariants(&self) {
         if let Some(part) = &self.part {
             part.assert_invariants();

@@ -329,7 +329,8 @@ impl Job<'_> {
     fn outage(&self, point: &Point) -> Option<f64> {
         const MOMENTS: u32 = 8;
         let Ran { seed, starter, busiest, time, .. } = point.runs.first()?;
-        if self.members.len() < 2 {
+        // What a family adds, like the memory that processes share, is no member that a run can take away.
+        if self.members.len() < 2 || !self.members.contains(*busiest) {
             return None;
         }
         let starter = starter.map(Who::One).or_else(|| self.scenario.starters(&self.members)[0]);

@@ -34,12 +34,6 @@ fn that_a_lease_is_left_to_run_out_is_tested() {
 }
 
 #[test]
-fn that_renewals_are_not_held_up_is_tested() {
-    let test = "leases::sessions_are_renewed_however_much_there_is_to_do";
-    assert_caught("TimeComesLast", test, "nobody found the time to renew it");
-}
-
-#[test]
 fn that_other_lives_are_not_heard_is_tested() {
     let test = "leases::what_is_told_to_a_former_life_is_not_taken_for_ones_own";
     assert_caught("HearsOtherLives", test, "panicked");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use conclave_sim::play;
-use conclave_trace::{Block, Command, Script, Setup, commands_of};
+use conclave_trace::{Block, Command, Script, Setup, What, commands_of};
 
 fn scripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
@@ -59,8 +59,11 @@ fn traces_of_scripts_replay_to_themselves() {
         let commands = [Command::Run(setup)].into_iter().chain(commands_of(&played.trace));
         let block = |command| Block { commands: vec![(command, 0)], ..Block::default() };
         let again = play(&Script { blocks: commands.map(block).collect() }).unwrap();
+        // That something repeats forever only a script can say: a trace is finite.
+        let is_endless = |what: &What| matches!(what, What::Violation { detail, .. } if detail.starts_with("it repeats forever"));
         let essence = |trace: &conclave_trace::Trace| {
-            trace.records.iter().map(|r| (r.process, r.what.clone(), r.phase.clone())).collect::<Vec<_>>()
+            let finite = trace.records.iter().filter(|record| !is_endless(&record.what));
+            finite.map(|r| (r.process, r.what.clone(), r.phase.clone())).collect::<Vec<_>>()
         };
         assert_eq!(essence(&again.trace), essence(&played.trace), "{}", path.display());
     }

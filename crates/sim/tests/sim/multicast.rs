@@ -31,10 +31,13 @@ fn run(setup: &Setup, plan: &Plan) -> Outcome {
     simulate_setup(setup, plan, false).expect("it can be simulated")
 }
 
+/// How many messages a post costs in a group of so many.
+type Cost = fn(u64) -> u64;
+
 /// Each post costs what the literature says, in groups of every size and whatever the delays.
 #[test]
 fn a_post_costs_what_the_formula_says() {
-    let costs: [(&str, fn(u64) -> u64); 8] = [
+    let costs: [(&str, Cost); 8] = [
         ("basic", |n| n - 1),
         ("reliable", |n| n * (n - 1)),
         ("fifo", |n| n * (n - 1)),

@@ -150,13 +150,13 @@ fn crash_again_and_again(n: u32, seed: u64, stays: bool) -> Plan {
 
 fn any_crash(n: u32, seed: u64, salt: u64, stays: bool) -> Crash {
     let at = mix(seed, salt + 11) % 120_000;
-    let returns = stays || mix(seed, salt + 12) % 4 > 0;
+    let returns = stays || !mix(seed, salt + 12).is_multiple_of(4);
     Crash {
         process: NodeId(1 + mix(seed, salt + 13) as u32 % n),
         at,
         restart: returns.then(|| at + 1 + mix(seed, salt + 14) % 60_000),
         amnesia: false,
-        inside: (mix(seed, salt + 15) % 3 == 0).then_some(Inside::Chance),
+        inside: mix(seed, salt + 15).is_multiple_of(3).then_some(Inside::Chance),
     }
 }
 
@@ -211,11 +211,14 @@ fn a_majority_keeps_one_inside_whatever_its_detector_says() {
     }
 }
 
+/// A mutant, the algorithm and the processes that show it, settings, crashes, and the detector.
+type Case<'a> = (&'a str, &'a str, u32, &'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
+
 /// Runs in which a rule of the recovery is needed: with the rule nothing is broken, and without it a property is.
 #[test]
 fn every_mutant_of_the_recovery_is_caught() {
     let view: &[_] = &[("mode", "view")];
-    let cases: [(&str, &str, u32, &[(&str, &str)], &[&str], &str); 6] = [
+    let cases: [Case<'_>; 6] = [
         ("go-on-alone", "ricart-agrawala", 2, &[], &["1@5..60", "2@50..400"], "perfect"),
         ("call-once", "ricart-agrawala", 3, &[], &["2@12..30", "1@25..51", "3@15..51"], "late:uniform:1..60"),
         ("no-quarantine", "majority", 2, view, &[], "wrong:uniform:5..40"),

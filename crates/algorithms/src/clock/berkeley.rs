@@ -95,6 +95,8 @@ struct Office {
 /// A round of a master.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Round {
+    /// Its number. Another master may hold later ones meanwhile.
+    number: u64,
     /// When everyone was asked, by our clock.
     polled: Reading,
     /// Who has not answered.
@@ -358,7 +360,8 @@ impl Berkeley {
         let poll = Msg::Poll { number: self.number, left: office.left };
         out.send_all(missing.iter(), &poll);
         let is_alone = missing.is_empty();
-        office.round = Some(Round { polled: out.now(), missing, answers: BTreeMap::new() });
+        office.round =
+            Some(Round { number: self.number, polled: out.now(), missing, answers: BTreeMap::new() });
         if is_alone {
             return self.conclude(out);
         }
@@ -372,13 +375,14 @@ impl Berkeley {
         // No master holds more, whatever it says.
         self.left = Some(left.min(self.config.rounds));
         self.polled = Some((from, number));
-        out.disarm(BerkeleyTimer::Patience);
+        let wait = patience(&self.timing, self.config.terms.drift);
+        if self.wants.is_some() {
+            // The master may die, or another one may poll us before it tells us anything.
+            out.arm(BerkeleyTimer::Patience, After::exactly(wait.max * 3));
+        }
         match left {
             0 => out.disarm(BerkeleyTimer::Watch),
-            _ => {
-                let wait = patience(&self.timing, self.config.terms.drift);
-                out.arm(BerkeleyTimer::Watch, After::exactly((self.config.period + wait.max) * 2));
-            }
+            _ => out.arm(BerkeleyTimer::Watch, After::exactly((self.config.period + wait.max) * 2)),
         }
         let time = self.clock.target(out.now());
         out.send(from, Msg::Clock { number, time });
@@ -386,11 +390,8 @@ impl Berkeley {
 
     fn on_clock(&mut self, from: NodeId, number: u64, told: Reading, out: &mut impl Effects<Self>) {
         let answered = out.now();
-        if number != self.number {
-            return;
-        }
         let Some(round) = self.office.as_mut().and_then(|office| office.round.as_mut()) else { return };
-        if !round.missing.remove(from) {
+        if number != round.number || !round.missing.remove(from) {
             return;
         }
         let exchange = Exchange { asked: round.polled, answered, told };
@@ -410,12 +411,11 @@ impl Berkeley {
     /// As master: the round is over. Everyone who answered is told what to do.
     fn conclude(&mut self, out: &mut impl Effects<Self>) {
         let Some(office) = &mut self.office else { return };
-        let Some(Round { polled, answers, .. }) = office.round.take() else { return };
+        let Some(Round { number, polled, answers, .. }) = office.round.take() else { return };
         out.disarm(BerkeleyTimer::Collect);
         let drifted = self.config.terms.drift.apart(out.now().since(polled));
         let differences: Vec<i64> = core::iter::once(0).chain(answers.values().map(|it| it.ahead)).collect();
         let average = average(&differences, self.config.gamma);
-        let number = self.number;
         for (peer, Estimate { ahead, bound }) in answers {
             let (by, bound) = (average.saturating_sub(ahead), bound.saturating_add(drifted));
             out.send(peer, Msg::Adjust { number, by, bound });
@@ -442,7 +442,9 @@ impl Berkeley {
             Some(Mutation::StepBack) => self.clock.jump_to(to, now),
             Some(Mutation::OneWay | Mutation::WaitForAll) | None => self.clock.agree_with(to, now),
         }
-        self.wants = None;
+        if self.wants.take().is_some() {
+            out.disarm(BerkeleyTimer::Patience);
+        }
         // What was told of our clock, or measured with it, is no longer true.
         self.polled = None;
         out.emit(Told::App(Event::Adjusted { by, to, bound, source: Some(source), round }));
@@ -542,6 +544,8 @@ impl Algorithm for LedBerkeley {
 impl Timekeeper for LedBerkeley {
     const REFERENCE: Reference = Reference::Round;
     const ASKS: Who = Who::Lowest;
+    /// A master that comes back at once, and its successor, can poll past each other.
+    const OUTLIVES_RETURNS: bool = false;
 
     fn clock(&self) -> &SoftClock {
         &self.application().clock

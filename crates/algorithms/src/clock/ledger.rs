@@ -232,6 +232,7 @@ impl<A: Timekeeper> Ledger<A> for Accuracy<A::Config> {
     fn restart(&mut self, place: usize, life: Incarnation) {
         let kept = self.processes[place].kept();
         self.processes[place] = Standing { life: Some(life), ..kept };
+        self.disturbed |= !A::OUTLIVES_RETURNS;
     }
 
     fn disturb(&mut self) {

@@ -77,6 +77,9 @@ pub trait Timekeeper: Algorithm + Protocol<Request = Request, Event = Event> {
     /// Who asks for a correction if nobody is named.
     const ASKS: Who;
 
+    /// Whether everyone who asks is told also where a process comes back.
+    const OUTLIVES_RETURNS: bool = true;
+
     /// How far clocks may drift so that what it promises holds.
     fn drift(config: &Self::Config) -> Drift;
 

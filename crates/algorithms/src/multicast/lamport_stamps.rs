@@ -61,6 +61,11 @@ mutants! {
             name: "no-acks", breaks: "TOTAL", nodes: 2, trigger: Schedule,
             change: "a post is delivered before everyone has been heard after its stamp",
         }
+        /// Posts are delivered when one other has been heard.
+        OneIsEnough {
+            name: "one-is-enough", breaks: "TOTAL", nodes: 3, trigger: Schedule,
+            change: "a post is delivered when one other process has been heard after its stamp, or has sent it",
+        }
     }
 }
 
@@ -198,7 +203,11 @@ impl LamportStamps {
             other == id.source.process
                 || self.heard.get(&other).is_some_and(|heard| (*heard, other) > (stamp, id.source.process))
         };
-        self.broken(Mutation::NoAcks) || self.members.others(self.source.process).all(is_later)
+        let mut others = self.members.others(self.source.process);
+        match self.broken(Mutation::OneIsEnough) {
+            true => others.any(is_later),
+            false => self.broken(Mutation::NoAcks) || others.all(is_later),
+        }
     }
 }
 

@@ -125,7 +125,6 @@ fn mistakes_are_named_with_their_line() {
             "line 2: this is written `trust P PEER [life N]`: `live` does not fit",
         ),
         ("run x -n 2\nrequest 3\njoin 3\n---\n", "line 2: p3 is not one of the processes of the run"),
-        ("run x -n 2\njoin 3\njoin 3\n---\n", "line 3: p3 is one of the processes already and cannot join"),
         ("run x -n 2\njoin\n---\n", "line 2: this is written `join P`: something is missing"),
         ("run x -n 2\nleave 3\n---\n", "line 2: p3 is not one of the processes of the run"),
         (

@@ -20,27 +20,27 @@ use super::run::Run;
 /// A lock with its settings, and with its mutant if it is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lock {
-    /// See [`flag`].
+    /// See `flag.rs`.
     Flag(Option<flag::Mutation>),
-    /// See [`interrupts`].
+    /// See `interrupts.rs`.
     Interrupts(Processors, Option<interrupts::Mutation>),
-    /// See [`peterson`].
+    /// See `peterson.rs`.
     Peterson(Option<peterson::Mutation>),
-    /// See [`bakery`].
+    /// See `bakery.rs`.
     Bakery(Option<bakery::Mutation>),
-    /// See [`instruction`].
+    /// See `instruction.rs`.
     Instruction(Instruction, Option<instruction::Mutation>),
-    /// See [`waiting_array`].
+    /// See `waiting_array.rs`.
     WaitingArray(Option<waiting_array::Mutation>),
-    /// See [`ticket`].
+    /// See `ticket.rs`.
     Ticket(Option<ticket::Mutation>),
-    /// See [`mcs`].
+    /// See `mcs.rs`.
     Mcs(Option<mcs::Mutation>),
-    /// See [`semaphore`]. This many may be inside.
+    /// See `semaphore.rs`. This many may be inside.
     Semaphore(u32, Option<semaphore::Mutation>),
-    /// See [`region`].
+    /// See `region.rs`.
     Region(Option<region::Mutation>),
-    /// See [`monitor`].
+    /// See `monitor.rs`.
     Monitor {
         /// Whether all are woken who wait.
         wakes_all: bool,

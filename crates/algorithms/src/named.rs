@@ -83,6 +83,11 @@ impl Name {
         digits.parse().ok().filter(|_| canonical)
     }
 
+    /// A run that is judged asks for its locks by number. A live one may ask by any name, and goes by the name there.
+    pub(crate) fn judged(&self) -> usize {
+        self.number().unwrap_or(usize::MAX)
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -391,11 +396,11 @@ impl<P: Mutex> Locks for Named<P> {
     }
 
     fn asked(request: &Self::Request) -> (usize, mutex::Request) {
-        (judged(&request.name), request.request)
+        (request.name.judged(), request.request)
     }
 
     fn told(event: &Self::Event) -> (usize, &mutex::Event) {
-        (judged(&event.name), &event.event)
+        (event.name.judged(), &event.event)
     }
 
     fn name_asked(request: &Self::Request) -> Option<&Name> {
@@ -432,11 +437,6 @@ impl<P: Mutex> Locks for Named<P> {
         let epoch = <P as Mutex>::token_in(&message.message)?;
         Some((message.name.number()?, epoch))
     }
-}
-
-/// A run that is judged asks for its locks by number. A live one may ask by any name, and goes by the name there.
-fn judged(name: &Name) -> usize {
-    name.number().unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use conclave_algorithms::family::timer_word;
 use conclave_core::NodeId;
 use conclave_trace::{Carried, Header, Record, Trace, What};
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::record::{FORMAT, Line, Opening, VERSION, drop_half_a_step};
@@ -293,25 +294,42 @@ fn renumber(line: &mut Line, numbers: &BTreeMap<String, usize>) {
     }
 }
 
-/// The text of a message about a lock ends with its name.
+/// The text of a message about a lock ends with its name: `Request{1}[backup]`, `Where{1p5,false,backup}`.
 fn rename_in_message(carried: &mut Carried, numbers: &BTreeMap<String, usize>) {
-    let Some(name) = carried.fields.get_mut("name") else { return };
+    let Some(name) = lock_of(&mut carried.fields) else { return };
     let Some((given, number)) = name.as_str().and_then(|given| numbers.get_key_value(given)) else { return };
     let numbered = format!("lock-{number}");
-    if let Some(said) = carried.text.strip_suffix(&format!("[{given}]")) {
-        carried.text = format!("{said}[{numbered}]");
+    for (before, after) in [("[", "]"), (",", "}")] {
+        if let Some(said) = carried.text.strip_suffix(&format!("{before}{given}{after}")) {
+            carried.text = format!("{said}{before}{numbered}{after}");
+            break;
+        }
     }
     *name = numbered.into();
 }
 
-/// So does the name of a timer: `("backup",Patience)`.
+/// The name of the lock, in whichever of the envelopes it stands.
+fn lock_of(fields: &mut Value) -> Option<&mut Value> {
+    let fields = fields.as_object_mut()?;
+    if let Some(key) = ["name", "lock"].into_iter().find(|key| fields.get(*key).is_some_and(Value::is_string))
+    {
+        return fields.get_mut(key);
+    }
+    // An envelope is a variant, or what it carries.
+    let inner = if fields.len() == 1 { fields.values_mut().next() } else { fields.get_mut("message") };
+    lock_of(inner?)
+}
+
+/// The name of a timer has it before what the timer is for: `("backup",Patience)`, in an envelope or not.
 fn rename_in_timer(timer: &mut String, numbers: &BTreeMap<String, usize>) {
+    let Some(at) = timer.find("(\"") else { return };
+    let (envelope, said) = timer.split_at(at);
     // The longest that fits: a name may begin like another, quotation marks and all.
     let front = |name: &String| timer_word(&(name,)).trim_end_matches(",)").to_owned() + ",";
     let fits = numbers.iter().map(|(name, number)| (front(name), number));
-    let fits = fits.filter(|(front, _)| timer.starts_with(front.as_str()));
+    let fits = fits.filter(|(front, _)| said.starts_with(front.as_str()));
     if let Some((front, number)) = fits.max_by_key(|(front, _)| front.len()) {
-        *timer = format!("(\"lock-{number}\",{}", &timer[front.len()..]);
+        *timer = format!("{envelope}(\"lock-{number}\",{}", &said[front.len()..]);
     }
 }
 
@@ -371,6 +389,9 @@ mod tests {
         assert_eq!(renamed("a"), r#"("lock-1","Patience")"#);
         assert_eq!(renamed(r#"say "x""#), r#"("lock-2","Patience")"#);
         assert_eq!(renamed("other"), r#"("other","Patience")"#);
+        let mut timer = r#"Application(("a",Part(Retry)))"#.to_owned();
+        rename_in_timer(&mut timer, &numbers);
+        assert_eq!(timer, r#"Application(("lock-1",Part(Retry)))"#);
         let mut carried = Carried {
             from: NodeId(1),
             to: NodeId(2),
@@ -383,5 +404,19 @@ mod tests {
         rename_in_message(&mut carried, &numbers);
         assert_eq!(carried.text, "Request{1}@1p5[lock-1]");
         assert_eq!(carried.fields["name"], "lock-1");
+
+        // Where the group has many locks, the name stands in envelopes.
+        let part =
+            serde_json::json!({ "epoch": "1p5", "lock": "a", "message": { "Request": { "time": 1 } } });
+        carried.fields = serde_json::json!({ "Application": { "Part": part } });
+        carried.text = "Request{1}@1p5[a]".into();
+        rename_in_message(&mut carried, &numbers);
+        assert_eq!(carried.text, "Request{1}@1p5[lock-1]");
+        assert_eq!(carried.fields["Application"]["Part"]["lock"], "lock-1");
+        let asked = serde_json::json!({ "epoch": "1p5", "again": false, "lock": "say \"x\"" });
+        carried.fields = serde_json::json!({ "Application": { "Where": asked } });
+        carried.text = "Where{1p5,false,say \"x\"}".into();
+        rename_in_message(&mut carried, &numbers);
+        assert_eq!(carried.text, "Where{1p5,false,lock-2}");
     }
 }

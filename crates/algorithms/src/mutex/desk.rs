@@ -133,8 +133,17 @@ impl<L: Locks> Desk<L> for LocksDesk {
                     out.push(Deed::Tell(client, Word::Lost { name: name.clone(), fence }));
                 }
             }
-            // We ask for nothing that could be refused, and never leave.
-            Event::Refused(_) | Event::Left => {}
+            // Nothing else that we ask for could be refused, and we never leave.
+            Event::Refused(request) => {
+                if request == Request::Acquire && line.stage == Stage::Asked {
+                    line.stage = Stage::Outside;
+                    for client in core::mem::take(&mut line.waiting) {
+                        let why = format!("too many names are in use at this process to ask for {name}, too");
+                        out.push(Deed::Tell(client, Word::Refused { why }));
+                    }
+                }
+            }
+            Event::Left => {}
         }
         self.go_on(&name, out);
     }
@@ -245,6 +254,19 @@ mod tests {
         let deeds = told(&mut desk, Event::Lost { fence: fence(1) });
         assert_eq!(deeds, [lost, asked(Request::Acquire)]);
         assert!(matches!(&unlock(&mut desk, 1)[..], [Deed::Tell(1, Word::Refused { .. })]));
+    }
+
+    #[test]
+    fn a_name_too_many_is_refused_with_a_reason() {
+        let mut desk = LocksDesk::default();
+        lock(&mut desk, 1);
+        lock(&mut desk, 2);
+        let deeds = told(&mut desk, Event::Refused(Request::Acquire));
+        assert!(matches!(
+            &deeds[..],
+            [Deed::Tell(1, Word::Refused { .. }), Deed::Tell(2, Word::Refused { .. })]
+        ));
+        assert_eq!(lock(&mut desk, 3), [asked(Request::Acquire)], "perhaps there is room by now");
     }
 
     #[test]

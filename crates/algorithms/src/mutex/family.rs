@@ -19,8 +19,8 @@ use crate::family::{Endless, EventText, Family, Kind, Prepared, Registered, Sear
 use crate::measure::grouped;
 use crate::span::Span;
 use crate::{
-    About, Algorithm, Arena, Breach, Named, NamedConfig, Recovering, SettingError, is_mutant_of_recovery,
-    recovers, recovery,
+    About, Algorithm, Arena, Breach, Name, Named, NamedConfig, Recovering, SettingError,
+    is_mutant_of_recovery, recovers, recovery,
 };
 
 /// At most one process at a time.
@@ -187,9 +187,13 @@ impl<A: Mutex + Algorithm> Registered for Of<A> {
         let algorithm = BoxedConfig::new::<A>(algorithm);
         if recovers {
             let config = Recovering::<Boxed>::around(algorithm, settings, &members)?;
-            give(single::<Recovering<Boxed>>(recovering, config, wanted, decided)?, several, user)
+            let one = single::<Recovering<Boxed>>(recovering, config, wanted, decided)?;
+            give(one, several, user, |one| {
+                recast::<_, Recovering<Boxed, Name>>(one, <Recovering<Boxed> as Mutex>::on_demand)
+            })
         } else {
-            give(single::<Boxed>(about, algorithm, wanted, decided)?, several, user)
+            let one = single::<Boxed>(about, algorithm, wanted, decided)?;
+            give(one, several, user, |one| recast::<_, Named<Boxed>>(one, NamedConfig::new))
         }
     }
 }
@@ -205,10 +209,11 @@ pub fn prepared<A: Mutex + Algorithm>(wanted: &Wanted<'_>) -> Result<Prepared<Lo
 }
 
 /// Hands one lock over, or several by the same algorithm.
-fn give<A: Mutex, U: Use>(
+fn give<A: Mutex, L: Locks, U: Use>(
     one: Prepared<Locking<A>>,
     several: bool,
     user: U,
+    several_of: fn(Prepared<Locking<A>>) -> Prepared<Locking<L>>,
 ) -> Result<U::Output, SettingError> {
     if !several {
         Ok(user.with(one))
@@ -270,14 +275,17 @@ fn single<A: Mutex>(
 }
 
 /// Several locks by the same algorithm.
-fn several_of<A: Mutex>(one: Prepared<Locking<A>>) -> Prepared<Locking<Named<A>>> {
+fn recast<A: Mutex, L: Locks>(
+    one: Prepared<Locking<A>>,
+    config: fn(A::Config) -> L::Config,
+) -> Prepared<Locking<L>> {
     Prepared {
         about: one.about,
         members: one.members,
         newcomers: one.newcomers,
         settings: one.settings,
         locks: one.locks,
-        config: NamedConfig::new(one.config),
+        config: config(one.config),
         fifo: one.fifo,
         restless: one.restless,
         normalises: one.normalises,

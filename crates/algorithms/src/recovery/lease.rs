@@ -13,12 +13,13 @@
 //! Clocks need not agree, but must run at about the same speed: the wait is longer than the lease by a tenth.
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use conclave_core::{After, Effects, NodeId, Reading};
 
 use super::ballot::is_majority;
-use super::{Assembly, Consent, Msg, Mutation, Timer};
+use super::{Assembly, Consent, Key, Msg, Mutation, Timer};
 use crate::mutex::{Epoch, Fence, Mutex, Request, Standing};
 
 /// The lease of a process that is inside, or about to be.
@@ -26,7 +27,7 @@ use crate::mutex::{Epoch, Fence, Mutex, Request, Standing};
 pub(super) struct Lease {
     /// What our part was granted, until a majority has confirmed it.
     granted: Option<Fence>,
-    /// The last renewal that was asked for.
+    /// The last renewal that was asked for; none if nothing may be confirmed any more.
     number: u64,
     confirmed_by: BTreeSet<NodeId>,
     /// Whether the renewal before the last was confirmed.
@@ -38,11 +39,6 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Whether something was granted that is yet to be confirmed.
-    pub fn is_pending(&self) -> bool {
-        self.granted.is_some()
-    }
-
     /// What was granted in an old epoch and not confirmed is void.
     pub fn granted_no_more(&mut self) {
         self.granted = None;
@@ -54,7 +50,7 @@ const ROUND_TRIPS: u32 = 12;
 /// How often it is renewed in its time.
 const RENEWALS: u32 = 3;
 
-impl<A: Mutex> Assembly<A> {
+impl<A: Mutex, K: Key> Assembly<A, K> {
     fn lease_time(&self) -> Duration {
         self.timing.answer_timeout() * ROUND_TRIPS
     }
@@ -65,40 +61,46 @@ impl<A: Mutex> Assembly<A> {
     }
 
     /// Our part was granted the lock: have it confirmed.
-    pub(super) fn confirm(&mut self, fence: Fence, out: &mut impl Effects<Self>) {
-        self.lease.granted = Some(fence);
-        self.ask_for_renewal(out);
-        self.maybe_confirmed(out);
+    pub(super) fn confirm(&mut self, lock: &K, fence: Fence, out: &mut impl Effects<Self>) {
+        self.leases.entry(lock.clone()).or_default().granted = Some(fence);
+        self.ask_for_renewal(lock, out);
+        self.maybe_confirmed(lock, out);
     }
 
-    fn ask_for_renewal(&mut self, out: &mut impl Effects<Self>) {
-        self.lease.number = self.lease.number.saturating_add(1);
-        self.lease.confirmed_by = BTreeSet::from([self.id]);
-        self.lease.confirmed = false;
-        self.lease.asked = out.now();
-        let (epoch, number) = (self.epoch, self.lease.number);
-        out.send_all(self.group.others(self.id), &Msg::Renew { epoch, number });
-        out.arm(Timer::Renew, After::exactly(self.lease_time() / RENEWALS));
+    fn ask_for_renewal(&mut self, lock: &K, out: &mut impl Effects<Self>) {
+        let time = self.lease_time();
+        let Some(lease) = self.leases.get_mut(lock) else { return };
+        self.renewals = self.renewals.saturating_add(1);
+        lease.number = self.renewals;
+        lease.confirmed_by = BTreeSet::from([self.id]);
+        lease.confirmed = false;
+        lease.asked = out.now();
+        let (epoch, number) = (self.epoch, lease.number);
+        out.send_all(self.group.others(self.id), &Msg::Renew { epoch, number, lock: lock.clone() });
+        out.arm(Timer::Renew(lock.clone()), After::exactly(time / RENEWALS));
         // Until we are inside, no earlier renewal has a lease to keep.
-        if self.lease.granted.is_some() {
-            self.lease.until = self.lease.asked.after(self.lease_time());
-            out.arm(Timer::Lease, After::exactly(self.lease_time()));
+        if lease.granted.is_some() {
+            lease.until = lease.asked.after(time);
+            out.arm(Timer::Lease(lock.clone()), After::exactly(time));
         }
     }
 
-    /// A process that stood still finds out by its clock, before it does anything else, that its lease is over: what came in
+    /// A process that stood still finds out by its clock, before it does anything else, that its leases are over: what came in
     /// the meantime may be handled before the timer that says so. Where clocks stand still, the timer has to do.
     pub(super) fn maybe_overdue(&mut self, out: &mut impl Effects<Self>) {
-        let is_over = self.is_leased() && out.now() >= self.lease.until;
-        if !is_over || self.config.consent == Consent::Living {
-            return;
-        }
         if self.config.mutation == Some(Mutation::LateLease) {
             return;
         }
-        // Nothing that was asked for in that lease can be confirmed any more; the next renewal begins another.
-        self.lease.number = self.lease.number.saturating_add(1);
-        self.on_lease_over(out);
+        let now = out.now();
+        let is_over = |(lock, lease): &(&K, &Lease)| now >= lease.until && self.is_leased(lock);
+        let over: Vec<_> = self.leases.iter().filter(is_over).map(|(lock, _)| lock.clone()).collect();
+        for lock in over {
+            // Nothing that was asked for in that lease can be confirmed any more; the next renewal begins another.
+            if let Some(lease) = self.leases.get_mut(&lock) {
+                lease.number = 0;
+            }
+            self.on_lease_over(&lock, out);
+        }
     }
 
     pub(super) fn on_renewed(
@@ -106,68 +108,77 @@ impl<A: Mutex> Assembly<A> {
         from: NodeId,
         epoch: Epoch,
         number: u64,
+        lock: &K,
         out: &mut impl Effects<Self>,
     ) {
-        if epoch == self.epoch && number == self.lease.number && self.is_active() {
-            self.lease.confirmed_by.insert(from);
-            self.maybe_confirmed(out);
+        let is_active = self.is_active();
+        let lease = self.leases.get_mut(lock);
+        if let Some(lease) = lease.filter(|lease| epoch == self.epoch && number == lease.number && is_active)
+        {
+            lease.confirmed_by.insert(from);
+            self.maybe_confirmed(lock, out);
         }
     }
 
-    fn maybe_confirmed(&mut self, out: &mut impl Effects<Self>) {
-        let group = self.group.iter().collect();
-        if self.lease.confirmed || !is_majority(&self.lease.confirmed_by, &group) {
+    fn maybe_confirmed(&mut self, lock: &K, out: &mut impl Effects<Self>) {
+        let (group, time) = (self.group.iter().collect(), self.lease_time());
+        let Some(lease) = self.leases.get_mut(lock) else { return };
+        if lease.confirmed || !is_majority(&lease.confirmed_by, &group) {
             return;
         }
-        self.lease.confirmed = true;
-        self.lease.until = self.lease.asked.after(self.lease_time());
-        if let (Some(fence), Standing::Waiting { .. }) = (self.lease.granted.take(), self.standing) {
-            self.enter(fence, out);
+        lease.confirmed = true;
+        lease.until = lease.asked.after(time);
+        if let (Some(fence), Standing::Waiting { .. }) = (lease.granted.take(), self.standings.of(lock)) {
+            self.enter(lock, fence, out);
         }
     }
 
     /// A third of the lease is over. What was confirmed in it counts from its beginning.
-    pub(super) fn on_renew(&mut self, out: &mut impl Effects<Self>) {
-        if self.config.consent == Consent::Living || !self.is_leased() {
+    pub(super) fn on_renew(&mut self, lock: &K, out: &mut impl Effects<Self>) {
+        if !self.is_leased(lock) {
             return;
         }
-        if self.lease.confirmed {
-            out.arm(Timer::Lease, After::exactly(self.rest_of_lease(out.now())));
+        if let Some(lease) = self.leases.get(lock).filter(|lease| lease.confirmed) {
+            out.arm(Timer::Lease(lock.clone()), After::exactly(self.rest_of_lease(lease, out.now())));
         }
         // While a roll is called nobody confirms anything, we included.
         if self.is_active() {
-            self.ask_for_renewal(out);
-            self.maybe_confirmed(out);
+            self.ask_for_renewal(lock, out);
+            self.maybe_confirmed(lock, out);
         } else {
-            self.lease.confirmed = false;
-            out.arm(Timer::Renew, After::exactly(self.lease_time() / RENEWALS));
+            if let Some(lease) = self.leases.get_mut(lock) {
+                lease.confirmed = false;
+            }
+            out.arm(Timer::Renew(lock.clone()), After::exactly(self.lease_time() / RENEWALS));
         }
     }
 
     /// What is left of the lease when the timer for its renewal expires. The timer may be handled late, which a clock shows.
-    fn rest_of_lease(&self, now: Reading) -> Duration {
+    fn rest_of_lease(&self, lease: &Lease, now: Reading) -> Duration {
         let planned = self.lease_time() - self.lease_time() / RENEWALS;
-        let left = u64::try_from(self.lease.until.since(now)).unwrap_or(0);
+        let left = u64::try_from(lease.until.since(now)).unwrap_or(0);
         planned.min(Duration::from_nanos(left))
     }
 
-    pub(super) fn on_lease_over(&mut self, out: &mut impl Effects<Self>) {
+    pub(super) fn on_lease_over(&mut self, lock: &K, out: &mut impl Effects<Self>) {
         // What was granted but not confirmed has not been told to anybody yet.
-        if matches!(self.standing, Standing::Inside { .. }) {
-            self.lose(out);
-            self.pass_on(Request::Release, out);
+        if matches!(self.standing(lock), Standing::Inside { .. }) {
+            self.lose(lock, out);
+            self.pass_on(lock, Request::Release, out);
         }
     }
 
-    fn is_leased(&self) -> bool {
-        self.lease.granted.is_some() || matches!(self.standing, Standing::Inside { .. })
+    fn is_leased(&self, lock: &K) -> bool {
+        self.leases.get(lock).is_some_and(|lease| {
+            lease.granted.is_some() || matches!(self.standings.of(lock), Standing::Inside { .. })
+        })
     }
 
-    pub(super) fn end_lease(&mut self, out: &mut impl Effects<Self>) {
+    pub(super) fn end_lease(&mut self, lock: &K, out: &mut impl Effects<Self>) {
         if self.config.consent == Consent::Majority {
-            self.lease = Lease { number: self.lease.number, ..Lease::default() };
-            out.disarm(Timer::Renew);
-            out.disarm(Timer::Lease);
+            self.leases.remove(lock);
+            out.disarm(Timer::Renew(lock.clone()));
+            out.disarm(Timer::Lease(lock.clone()));
         }
     }
 }

@@ -42,7 +42,10 @@
 //! those are back who may have gone on last. Requests live with those who make them.
 
 pub(crate) mod ballot;
+mod key;
 mod lease;
+mod locks;
+mod pieces;
 mod probe;
 mod recovering;
 mod round;
@@ -54,6 +57,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use core::fmt::{Debug, Formatter};
 use core::time::Duration;
 
 use conclave_core::{
@@ -63,17 +67,20 @@ use conclave_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::led::{Asked, Told};
-use crate::mutex::{Epoch, Event, Mutex, Request, Roll, Standing};
+use crate::mutex::{Epoch, Event, Fence, Mutex, Request, Standing};
 use ballot::Acceptor;
 use lease::Lease;
+use pieces::{Cargo, Pieces};
 use probe::Probe;
 use round::Round;
 
+pub use key::{GroupRoll, Key, Standings};
 pub use recovering::{MUTANTS, Recovering, SETTINGS, is_mutant_of_recovery, recovers};
 
-/// A process of a group that is put together again after a failure, running the algorithm `A`.
+/// A process of a group that is put together again after a failure, running the algorithm `A` on one lock, or on each of
+/// many by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Assembly<A: Mutex> {
+pub struct Assembly<A: Mutex, K: Key = ()> {
     id: NodeId,
     config: AssemblyConfig<A::Config>,
     timing: Timing,
@@ -88,22 +95,25 @@ pub struct Assembly<A: Mutex> {
     /// Who may have a part in our epoch or a later one, as far as we know: the roll of ours, and all for whom a roll was
     /// called that we have answered since.
     called: BTreeSet<NodeId>,
-    /// Our part in it; nothing unless we are a member.
-    part: Option<A>,
+    /// Whether we are a member, and have a part in the epoch.
+    is_member: bool,
+    /// Our part in it, for each lock that somebody has spoken of since it began.
+    places: BTreeMap<K, Place<A>>,
+    /// How many there were when it began, and the time of its roll: what a lock needs that comes into being later. Both are
+    /// zero where there is but one lock.
+    opening: Opening,
     /// Nobody has been elected yet, and nothing can be done before.
     unled: bool,
     /// An election was called after a failure, and nobody calls the roll before it is over.
     awaits_election: bool,
-    /// The timers of our part that are armed.
-    armed: BTreeSet<A::Timer>,
     /// What we have promised to those who gather.
-    acceptor: Acceptor<Roll>,
+    acceptor: Acceptor<GroupRoll<K>>,
     /// Who gathers; until its roll is installed we take no part in the old epoch.
     gathered_by: Option<NodeId>,
     /// For the order of requests, across all epochs.
     clock: LamportClock,
     /// What our application wants.
-    standing: Standing,
+    standings: Standings<K>,
     /// Who was elected last; before the first election, the highest of the group.
     elected: Option<NodeId>,
     /// Who called the last roll: whom to follow where nobody is elected.
@@ -119,20 +129,49 @@ pub struct Assembly<A: Mutex> {
     /// Who does not; perhaps ourselves.
     leavers: BTreeSet<NodeId>,
     /// The gathering that we lead.
-    round: Option<Round>,
+    round: Option<Round<K>>,
+    /// The leases of the locks that we are inside, or about to be.
+    leases: BTreeMap<K, Lease>,
+    /// The number of the last renewal that we asked for.
+    renewals: u64,
+    /// Messages of epochs that have not reached us yet.
+    early: Vec<Early<A::Message, K>>,
+    /// What has arrived of messages that came in pieces.
+    pieces: Pieces<K>,
+}
+
+/// Our part in an epoch of one lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place<A: Mutex> {
+    part: A,
+    /// The timers of our part that are armed.
+    armed: BTreeSet<A::Timer>,
     /// The search for the token that we lead.
     probe: Option<Probe>,
     /// Who has asked us for the token since one was last sent to us.
     asked_where: BTreeSet<NodeId>,
-    lease: Lease,
-    /// Messages of epochs that have not reached us yet.
-    early: Vec<Early<A::Message>>,
+}
+
+impl<A: Mutex> Place<A> {
+    fn of(part: A) -> Self {
+        Self { part, armed: BTreeSet::new(), probe: None, asked_where: BTreeSet::new() }
+    }
+}
+
+/// What a lock needs to come into being in an epoch that began without it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Opening {
+    /// How many locks there were.
+    locks: usize,
+    /// The logical time of the roll.
+    clock: LamportClock,
 }
 
 /// A message of an epoch that has not reached us yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Early<M> {
+struct Early<M, K> {
     epoch: Epoch,
+    lock: K,
     from: NodeId,
     message: M,
 }
@@ -158,6 +197,8 @@ pub struct AssemblyConfig<C> {
     pub poll: Option<Duration>,
     /// Whether every failure is a reason for an election, and not only that of the leader.
     pub elects_always: bool,
+    /// How many locks there may be.
+    pub limits: Limits,
     /// What is broken on purpose, if anything.
     pub mutation: Option<Mutation>,
 }
@@ -169,6 +210,22 @@ impl<C> AssemblyConfig<C> {
             Monitor::Node(node) if group.contains(node) => Some(node),
             Monitor::Node(_) | Monitor::Elected | Monitor::All => group.max(),
         }
+    }
+}
+
+/// How many locks there may be, where they have names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// Of so many locks at a time the application of one process may want something. What it asks beyond is refused.
+    pub in_use: usize,
+    /// When a process knows of more locks than this, and of twice as many as when the epoch began, a roll is called: those
+    /// that nobody wants are forgotten with it.
+    pub known: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { in_use: 16_384, known: 32_768 }
     }
 }
 
@@ -245,13 +302,17 @@ mutants! {
 
 /// What the processes say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum AssemblyMessage<M> {
+#[serde(bound(serialize = "M: Serialize", deserialize = "M: Deserialize<'de>"))]
+pub enum AssemblyMessage<M, K: Key = ()> {
     /// From part to part, in an epoch.
     Part {
         /// The epoch.
         epoch: Epoch,
         /// The clock of the sender.
         time: u64,
+        /// The lock.
+        #[serde(skip_serializing_if = "Key::is_only")]
+        lock: K,
         /// What is said.
         message: M,
     },
@@ -269,7 +330,7 @@ pub enum AssemblyMessage<M> {
         /// The gathering that this answers.
         ballot: Epoch,
         /// How I stand.
-        report: Report,
+        report: Report<K>,
     },
     /// I have answered a later gathering.
     Outranked {
@@ -283,7 +344,7 @@ pub enum AssemblyMessage<M> {
         /// The gathering that it comes from.
         ballot: Epoch,
         /// The roll.
-        roll: Roll,
+        roll: GroupRoll<K>,
     },
     /// As far as I am concerned, it is.
     Accepted {
@@ -295,7 +356,7 @@ pub enum AssemblyMessage<M> {
         /// The gathering that it comes from.
         ballot: Epoch,
         /// The roll.
-        roll: Roll,
+        roll: GroupRoll<K>,
         /// Who has left the group.
         left: BTreeSet<NodeId>,
     },
@@ -317,11 +378,17 @@ pub enum AssemblyMessage<M> {
     Missing {
         /// The epoch of my roll.
         epoch: Epoch,
+        /// The lock.
+        #[serde(skip_serializing_if = "Key::is_only")]
+        lock: K,
     },
     /// The token is lost.
     Lost {
         /// The epoch in which it was.
         epoch: Epoch,
+        /// The lock.
+        #[serde(skip_serializing_if = "Key::is_only")]
+        lock: K,
     },
     /// Have you got the token?
     Where {
@@ -329,6 +396,9 @@ pub enum AssemblyMessage<M> {
         epoch: Epoch,
         /// Whether I ask for the second time.
         again: bool,
+        /// The lock.
+        #[serde(skip_serializing_if = "Key::is_only")]
+        lock: K,
     },
     /// The answer to that.
     Here {
@@ -338,6 +408,9 @@ pub enum AssemblyMessage<M> {
         again: bool,
         /// Whether I have it.
         found: Found,
+        /// The lock.
+        #[serde(skip_serializing_if = "Key::is_only")]
+        lock: K,
     },
     /// I am inside, and want to stay there.
     Renew {
@@ -345,6 +418,9 @@ pub enum AssemblyMessage<M> {
         epoch: Epoch,
         /// The number of the renewal.
         number: u64,
+        /// The lock.
+        #[serde(skip_serializing_if = "Key::is_only")]
+        lock: K,
     },
     /// You may.
     Renewed {
@@ -352,6 +428,9 @@ pub enum AssemblyMessage<M> {
         epoch: Epoch,
         /// The number of the renewal.
         number: u64,
+        /// The lock.
+        #[serde(skip_serializing_if = "Key::is_only")]
+        lock: K,
     },
     /// Are you up again?
     AreYouUp,
@@ -362,15 +441,30 @@ pub enum AssemblyMessage<M> {
         /// Its life.
         life: Incarnation,
     },
+    /// A part of a message that is too long for one.
+    Piece {
+        /// Which part this is.
+        place: u32,
+        /// How many there are.
+        of: u32,
+        /// As much of the message as there was room for.
+        cargo: Cargo<K>,
+    },
+    /// I know of too many locks: forget those that nobody wants.
+    Crowded {
+        /// The epoch.
+        epoch: Epoch,
+    },
 }
 
 use AssemblyMessage as Msg;
 
 /// How a process stands, and what it knows of the group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Report {
+#[serde(bound = "")]
+pub struct Report<K: Key = ()> {
     /// What its application wants.
-    pub standing: Standing,
+    pub standings: Standings<K>,
     /// Its clock.
     pub time: u64,
     /// The epoch of its roll.
@@ -390,7 +484,7 @@ pub struct Report {
     /// In which life everyone is, as far as it knows; it knows of itself.
     pub lives: BTreeMap<NodeId, Incarnation>,
     /// The roll that it has accepted, but not seen installed.
-    pub accepted: Option<(Epoch, Roll)>,
+    pub accepted: Option<(Epoch, GroupRoll<K>)>,
 }
 
 /// Where a token is.
@@ -404,7 +498,7 @@ pub enum Found {
     Nowhere,
 }
 
-impl<M: Message> Message for AssemblyMessage<M> {
+impl<M: Message, K: Key> Message for AssemblyMessage<M, K> {
     fn kind(&self) -> &'static str {
         match self {
             Msg::Part { message, .. } => message.kind(),
@@ -425,6 +519,8 @@ impl<M: Message> Message for AssemblyMessage<M> {
             Msg::Here { .. } => "Here",
             Msg::Renew { .. } => "Renew",
             Msg::Renewed { .. } => "Renewed",
+            Msg::Piece { .. } => "Piece",
+            Msg::Crowded { .. } => "Crowded",
         }
     }
 
@@ -442,23 +538,28 @@ impl<M: Message> Message for AssemblyMessage<M> {
         }
     }
 
-    /// The epoch in which it is said.
+    /// The epoch in which it is said, and of which lock.
     fn postmark(&self) -> String {
         match self {
-            Msg::Part { epoch, message, .. } => format!("{}@{epoch}", message.postmark()),
+            Msg::Part { epoch, lock, message, .. } => {
+                format!("{}@{epoch}{}", message.postmark(), lock.mark())
+            }
             _ => String::new(),
         }
     }
 
+    /// A lock that a process has not heard of yet begins at zero there, however far the others have come: where locks come
+    /// into being one by one, their numbers cannot be moved down together.
     fn visit_counters(&mut self, from: NodeId, members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
         match self {
+            _ if K::ONLY.is_none() => {}
             Msg::Part { time, message, .. } => {
                 visit(Counter::exact(SINCE, time));
                 message.visit_counters(from, members, visit);
             }
             Msg::Report { report, .. } => {
                 visit(Counter::exact(SINCE, &mut report.time));
-                visit_standing(&mut report.standing, visit);
+                visit_standings(&mut report.standings, visit);
                 if let Some((_, roll)) = &mut report.accepted {
                     visit_roll(roll, visit);
                 }
@@ -472,30 +573,32 @@ impl<M: Message> Message for AssemblyMessage<M> {
 /// What the order of requests across epochs is counted in.
 const SINCE: Space = Space::shared("since");
 
-fn visit_standing(standing: &mut Standing, visit: &mut dyn FnMut(Counter<'_>)) {
-    match standing {
-        Standing::Idle => {}
-        Standing::Waiting { since, .. } => visit(Counter::exact(SINCE, &mut since.time)),
-        Standing::Inside { fence } => visit(fence.counter()),
+fn visit_standings<K: Key>(standings: &mut Standings<K>, visit: &mut dyn FnMut(Counter<'_>)) {
+    for standing in standings.values_mut() {
+        match standing {
+            Standing::Idle => {}
+            Standing::Waiting { since, .. } => visit(Counter::exact(SINCE, &mut since.time)),
+            Standing::Inside { fence } => visit(fence.counter()),
+        }
     }
 }
 
-fn visit_roll(roll: &mut Roll, visit: &mut dyn FnMut(Counter<'_>)) {
+fn visit_roll<K: Key>(roll: &mut GroupRoll<K>, visit: &mut dyn FnMut(Counter<'_>)) {
     visit(Counter::exact(SINCE, roll.clock.value_mut()));
-    for (_, standing) in &mut roll.standings {
-        visit_standing(standing, visit);
+    for (_, standings) in &mut roll.standings {
+        visit_standings(standings, visit);
     }
 }
 
 /// The timers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AssemblyTimer<T> {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AssemblyTimer<T, K = ()> {
     /// One of the algorithm's.
-    Part(T),
+    Part(K, T),
     /// We have been waiting for the token for long.
-    Patience,
+    Patience(K),
     /// Who has not said whether it has the token does not answer.
-    Probe,
+    Probe(K),
     /// Who has not said how it stands does not answer.
     Gather,
     /// Nobody has let us in yet.
@@ -503,19 +606,49 @@ pub enum AssemblyTimer<T> {
     /// Whoever was left out has lost its lease.
     Quarantine,
     /// It is time to renew the lease.
-    Renew,
+    Renew(K),
     /// The lease has run out.
-    Lease,
+    Lease(K),
     /// It is time to ask who is down whether it is up again.
     Poll,
+}
+
+/// `Patience`, and where locks have names `("backup", Patience)`.
+impl<T: Debug, K: Key> Debug for AssemblyTimer<T, K> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        let lock = match self {
+            Self::Part(lock, _)
+            | Self::Patience(lock)
+            | Self::Probe(lock)
+            | Self::Renew(lock)
+            | Self::Lease(lock) => Some(lock).filter(|lock| !lock.is_only()),
+            Self::Gather | Self::CheckIn | Self::Quarantine | Self::Poll => None,
+        };
+        if let Some(lock) = lock {
+            write!(f, "({lock:?}, ")?;
+        }
+        match self {
+            Self::Part(_, timer) => f.debug_tuple("Part").field(timer).finish()?,
+            Self::Patience(_) => f.write_str("Patience")?,
+            Self::Probe(_) => f.write_str("Probe")?,
+            Self::Gather => f.write_str("Gather")?,
+            Self::CheckIn => f.write_str("CheckIn")?,
+            Self::Quarantine => f.write_str("Quarantine")?,
+            Self::Renew(_) => f.write_str("Renew")?,
+            Self::Lease(_) => f.write_str("Lease")?,
+            Self::Poll => f.write_str("Poll")?,
+        }
+        if lock.is_some() { f.write_str(")") } else { Ok(()) }
+    }
 }
 
 use AssemblyTimer as Timer;
 
 /// What a process keeps on stable storage.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct AssemblyDurable {
-    acceptor: Acceptor<Roll>,
+#[serde(bound = "")]
+pub struct AssemblyDurable<K: Key = ()> {
+    acceptor: Acceptor<GroupRoll<K>>,
     epoch: Epoch,
     group: Vec<NodeId>,
     known: BTreeSet<NodeId>,
@@ -523,13 +656,13 @@ pub struct AssemblyDurable {
     called: BTreeSet<NodeId>,
 }
 
-impl<A: Mutex> Protocol for Assembly<A> {
+impl<A: Mutex, K: Key> Protocol for Assembly<A, K> {
     type Config = AssemblyConfig<A::Config>;
-    type Message = AssemblyMessage<A::Message>;
-    type Request = Asked<Request>;
-    type Event = Told<Event>;
-    type Timer = AssemblyTimer<A::Timer>;
-    type Durable = AssemblyDurable;
+    type Message = AssemblyMessage<A::Message, K>;
+    type Request = Asked<K::Request>;
+    type Event = Told<K::Event>;
+    type Timer = AssemblyTimer<A::Timer, K>;
+    type Durable = AssemblyDurable<K>;
 
     fn boot(boot: Boot<'_, Self>) -> Self {
         let Boot { id, members, config, timing, life, saved } = boot;
@@ -545,8 +678,9 @@ impl<A: Mutex> Protocol for Assembly<A> {
         // Who comes back has forgotten what it was in the middle of, and who is new has yet to be let in.
         let belongs = life == Incarnation::FIRST && members.contains(id);
         let unled = belongs && A::begins_unled(&config.algorithm);
-        let part = (belongs && !unled)
-            .then(|| A::boot(Boot { id, members, config: &config.algorithm, timing, life, saved: None }));
+        let is_member = belongs && !unled;
+        let part = || A::boot(Boot { id, members, config: &config.algorithm, timing, life, saved: None });
+        let places = K::ONLY.filter(|_| is_member).map(|lock| (lock, Place::of(part())));
         Self {
             id,
             config: config.clone(),
@@ -562,24 +696,25 @@ impl<A: Mutex> Protocol for Assembly<A> {
             called: saved.called,
             group,
             epoch: saved.epoch,
-            part,
+            is_member,
+            places: places.into_iter().collect(),
+            opening: Opening::default(),
             unled,
             awaits_election: false,
-            armed: BTreeSet::new(),
             acceptor: saved.acceptor,
             gathered_by: None,
             clock: LamportClock::default(),
-            standing: Standing::Idle,
+            standings: Standings::default(),
             down: BTreeMap::new(),
             lives: Lives::from_iter((life > Incarnation::FIRST).then_some((id, life))),
             ended: BTreeSet::new(),
             newcomers: BTreeSet::new(),
             leavers: BTreeSet::new(),
             round: None,
-            probe: None,
-            asked_where: BTreeSet::new(),
-            lease: Lease::default(),
+            leases: BTreeMap::new(),
+            renewals: 0,
             early: Vec::new(),
+            pieces: Pieces::default(),
         }
     }
 
@@ -590,7 +725,11 @@ impl<A: Mutex> Protocol for Assembly<A> {
             self.maybe_overdue(out);
         }
         match input {
-            Input::Start if self.part.is_some() => self.play(Input::Start, out),
+            Input::Start if self.is_member => {
+                for lock in self.locks() {
+                    self.play(&lock, Input::Start, out);
+                }
+            }
             Input::Start if self.unled || self.awaits_poll() => {}
             Input::Start => self.check_in(out),
             Input::Receive { from, .. } if from == self.id => {
@@ -605,7 +744,10 @@ impl<A: Mutex> Protocol for Assembly<A> {
                 self.follow(out);
                 self.arm_poll(out);
             }
-            Input::Request(Asked::App(request)) => self.ask(request, out),
+            Input::Request(Asked::App(request)) => {
+                let (lock, request) = K::asked(request);
+                self.ask(&lock, request, out);
+            }
             // A failure detector that speaks of ourselves is wrong.
             Input::PeerDown { peer, .. } | Input::PeerUp { peer, .. } if peer == self.id => {}
             Input::PeerDown { peer, life } => self.on_peer_down(peer, life, out),
@@ -623,26 +765,31 @@ impl<A: Mutex> Protocol for Assembly<A> {
         }
     }
 
-    /// Of our part, as far as our application knows of it.
+    /// The most demanding of our parts, as far as our application knows of them.
     fn phase(&self) -> Phase {
-        match self.standing {
+        let phase = |standing| match standing {
             Standing::Idle => Phase::IDLE,
             Standing::Waiting { .. } => Phase::WAITING,
             Standing::Inside { .. } => Phase::HOLDING,
-        }
+        };
+        let phases = self.standings.iter().map(|(_, standing)| phase(standing));
+        phases.max_by_key(|phase| phase.band).unwrap_or(Phase::IDLE)
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        if K::ONLY.is_none() {
+            return;
+        }
         visit(Counter::exact(SINCE, self.clock.value_mut()));
-        visit_standing(&mut self.standing, visit);
+        visit_standings(&mut self.standings, visit);
         if let Some((_, roll)) = &mut self.acceptor.accepted {
             visit_roll(roll, visit);
         }
         if let Some(round) = &mut self.round {
             round.visit_counters(visit);
         }
-        if let Some(part) = &mut self.part {
-            part.visit_counters(visit);
+        for place in self.places.values_mut() {
+            place.part.visit_counters(visit);
         }
         for early in &mut self.early {
             early.message.visit_counters(early.from, &self.group, visit);
@@ -655,15 +802,20 @@ impl<A: Mutex> Protocol for Assembly<A> {
     }
 
     fn assert_invariants(&self) {
-        if let Some(part) = &self.part {
-            part.assert_invariants();
+        for place in self.places.values() {
+            place.part.assert_invariants();
         }
         if self.config.mutation.is_some() {
             return;
         }
 
         assert!(self.known.contains(&self.id), "we know of ourselves");
-        assert!(self.part.is_none() || self.group.contains(self.id), "only a member has a part in the epoch");
+        assert!(!self.is_member || self.group.contains(self.id), "only a member has a part in the epoch");
+        assert!(self.is_member || self.places.is_empty(), "who is no member has no part in any lock");
+        assert!(
+            K::ONLY.is_none_or(|lock| self.is_member == self.places.contains_key(&lock)),
+            "a member has a part in the only lock"
+        );
         if let Some((ballot, roll)) = &self.acceptor.accepted {
             assert!(*ballot <= self.acceptor.promised, "what was accepted was promised");
             assert!(roll.epoch > self.epoch, "a roll that waits to be installed is later than our epoch");
@@ -673,19 +825,22 @@ impl<A: Mutex> Protocol for Assembly<A> {
             round.assert_invariants(self.id, self.acceptor.promised);
         }
         assert!(
-            self.probe.is_none() || A::moves_token(&self.config.algorithm),
+            A::moves_token(&self.config.algorithm) || self.places.values().all(|place| place.probe.is_none()),
             "a token is looked for only where there is one"
         );
         assert!(self.early.len() <= MOST_EARLY, "few messages wait for their epoch");
-        if let Standing::Waiting { since, .. } = self.standing {
-            assert!(since.process == self.id, "we wait with a request of our own");
-            assert!(since.time <= self.clock.time(), "a request is no later than the clock");
-        }
-        if let (Standing::Inside { .. }, Some(part), true) = (self.standing, &self.part, self.is_active()) {
-            assert!(part.phase() == Phase::HOLDING, "who is inside is inside in its epoch, too");
+        for (lock, standing) in self.standings.iter() {
+            if let Standing::Waiting { since, .. } = standing {
+                assert!(since.process == self.id, "we wait with a request of our own");
+                assert!(since.time <= self.clock.time(), "a request is no later than the clock");
+            }
+            if matches!(standing, Standing::Inside { .. }) && self.is_active() {
+                let holds = self.places.get(lock).map(|place| place.part.phase());
+                assert!(holds == Some(Phase::HOLDING), "who is inside is inside in its epoch, too");
+            }
         }
         assert!(
-            self.config.consent == Consent::Majority || !self.lease.is_pending(),
+            self.config.consent == Consent::Majority || self.leases.is_empty(),
             "without leases a grant needs no confirmation"
         );
     }
@@ -697,11 +852,16 @@ fn is_listed(group: &[NodeId]) -> bool {
     !group.is_empty() && distinct.len() == group.len()
 }
 
-impl<A: Mutex> Assembly<A> {
-    /// The algorithm, if this process takes part in it.
+impl<A: Mutex, K: Key> Assembly<A, K> {
+    /// The algorithm of a lock, if this process takes part in it.
     #[must_use]
-    pub fn part(&self) -> Option<&A> {
-        self.part.as_ref()
+    pub fn part(&self, lock: &K) -> Option<&A> {
+        self.places.get(lock).map(|place| &place.part)
+    }
+
+    /// The locks that this process knows of in this epoch.
+    pub fn lock_keys(&self) -> impl Iterator<Item = &K> {
+        self.places.keys()
     }
 
     /// The epoch that this process is in.
@@ -712,7 +872,7 @@ impl<A: Mutex> Assembly<A> {
 
     /// Whether the algorithm goes on: we are a member, and nobody is calling a roll.
     fn is_active(&self) -> bool {
-        self.part.is_some() && self.gathered_by.is_none()
+        self.is_member && self.gathered_by.is_none()
     }
 
     /// Who leads, as far as we know.
@@ -724,9 +884,14 @@ impl<A: Mutex> Assembly<A> {
         self.leader() == Some(self.id)
     }
 
-    fn receive(&mut self, from: NodeId, message: AssemblyMessage<A::Message>, out: &mut impl Effects<Self>) {
+    fn receive(
+        &mut self,
+        from: NodeId,
+        message: AssemblyMessage<A::Message, K>,
+        out: &mut impl Effects<Self>,
+    ) {
         match message {
-            Msg::Part { epoch, time, message } => self.on_part(from, epoch, time, message, out),
+            Msg::Part { epoch, time, lock, message } => self.on_part(from, epoch, time, lock, message, out),
             Msg::Gather { ballot, .. } | Msg::Accept { ballot, .. } | Msg::Install { ballot, .. }
                 if ballot.creator != from || ballot.number == u64::MAX =>
             {
@@ -755,7 +920,7 @@ impl<A: Mutex> Assembly<A> {
                 self.on_check_in(from, out);
             }
             Msg::AreYouUp => {
-                if self.part.is_none() && !self.leavers.contains(&self.id) {
+                if !self.is_member && !self.leavers.contains(&self.id) {
                     out.send(from, Msg::CheckIn { life: self.life });
                 }
             }
@@ -775,206 +940,54 @@ impl<A: Mutex> Assembly<A> {
                 out.reject(from, "a roll names each member once");
             }
             Msg::Expelled { epoch, group } => self.on_expelled(from, epoch, group, out),
-            Msg::Missing { epoch } => {
+            Msg::Missing { epoch, lock } => {
                 self.set_right(from, epoch, out);
                 if self.leads() {
-                    self.search(out);
+                    self.search(&lock, out);
                 }
             }
-            Msg::Lost { epoch } => self.on_lost(epoch, out),
-            Msg::Where { epoch, again } => self.on_where(from, epoch, again, out),
-            Msg::Here { epoch, again, found } => self.on_here(from, epoch, again, found, out),
-            Msg::Renew { epoch, number } => {
+            Msg::Lost { epoch, .. } => self.on_lost(epoch, out),
+            Msg::Where { epoch, again, lock } => self.on_where(from, epoch, again, lock, out),
+            Msg::Here { epoch, again, found, lock } => self.on_here(from, epoch, again, found, &lock, out),
+            Msg::Renew { epoch, number, lock } => {
                 if epoch == self.epoch && self.is_active() {
-                    out.send(from, Msg::Renewed { epoch, number });
+                    out.send(from, Msg::Renewed { epoch, number, lock });
                 }
             }
-            Msg::Renewed { epoch, number } => self.on_renewed(from, epoch, number, out),
+            Msg::Renewed { epoch, number, lock } => self.on_renewed(from, epoch, number, &lock, out),
+            Msg::Piece { place, of, cargo } => match self.pieces.add(from, place, of, cargo) {
+                Ok(whole) => {
+                    if let Some(cargo) = whole {
+                        self.receive(from, cargo.whole(), out);
+                    }
+                }
+                Err(why) => out.reject(from, why),
+            },
+            Msg::Crowded { epoch } => {
+                if epoch == self.epoch {
+                    self.make_room(out);
+                }
+            }
         }
     }
 
-    fn expire(&mut self, timer: AssemblyTimer<A::Timer>, out: &mut impl Effects<Self>) {
+    fn expire(&mut self, timer: AssemblyTimer<A::Timer, K>, out: &mut impl Effects<Self>) {
         match timer {
-            Timer::Part(timer) => {
+            Timer::Part(lock, timer) => {
                 // Where a roll is being called, it is as good as over: the next epoch arms its own.
-                if self.armed.remove(&timer) && self.is_active() {
-                    self.play(Input::Expire(timer), out);
+                let was_armed = self.places.get_mut(&lock).is_some_and(|place| place.armed.remove(&timer));
+                if was_armed && self.is_active() {
+                    self.play(&lock, Input::Expire(timer), out);
                 }
             }
-            Timer::Patience => self.on_patience(out),
-            Timer::Probe => self.on_probe_timeout(out),
+            Timer::Patience(lock) => self.on_patience(&lock, out),
+            Timer::Probe(lock) => self.on_probe_timeout(&lock, out),
             Timer::Gather => self.on_gather_timeout(out),
             Timer::CheckIn => self.on_check_in_timeout(out),
             Timer::Poll => self.on_poll(out),
             Timer::Quarantine => self.on_quarantine_over(out),
-            Timer::Renew => self.on_renew(out),
-            Timer::Lease => self.on_lease_over(out),
-        }
-    }
-}
-
-/// The application.
-impl<A: Mutex> Assembly<A> {
-    fn ask(&mut self, request: Request, out: &mut impl Effects<Self>) {
-        match (request, self.standing) {
-            (Request::Acquire, Standing::Idle) if !self.leavers.contains(&self.id) => {
-                let since = Stamp { time: self.clock.tick(), process: self.id };
-                self.standing = Standing::Waiting { since, queued: false };
-                self.arm_patience(out);
-                self.pass_on(Request::Acquire, out);
-                self.maybe_queued(since.time);
-                if self.unled {
-                    out.emit(Told::Elect);
-                }
-            }
-            (Request::Release, Standing::Inside { .. }) => {
-                self.standing = Standing::Idle;
-                self.end_lease(out);
-                self.pass_on(Request::Release, out);
-            }
-            (Request::Cancel, Standing::Waiting { .. }) => {
-                self.standing = Standing::Idle;
-                out.disarm(Timer::Patience);
-                self.withdraw(out);
-            }
-            (Request::Leave, Standing::Idle) if self.part.is_some() => {
-                self.leavers.insert(self.id);
-                self.follow(out);
-            }
-            _ => out.emit(Told::App(Event::Refused(request))),
-        }
-    }
-
-    /// Hands our part what the application wants. While a roll is called it learns of it with the next epoch.
-    fn pass_on(&mut self, request: Request, out: &mut impl Effects<Self>) {
-        if self.is_active() {
-            self.play(Input::Request(request), out);
-        }
-    }
-
-    /// Our application no longer wants what our part waits for, or has got without its knowledge.
-    fn withdraw(&mut self, out: &mut impl Effects<Self>) {
-        self.end_lease(out);
-        let holds = self.part.as_ref().is_some_and(|part| part.phase() == Phase::HOLDING);
-        self.pass_on(if holds { Request::Release } else { Request::Cancel }, out);
-    }
-
-    /// Hands our part an input.
-    fn play(&mut self, input: Input<A>, out: &mut impl Effects<Self>) {
-        let Some(mut part) = self.part.take() else { return };
-        let mut events = Vec::new();
-        part.handle(input, &mut erased(&mut self.lifted(&mut events, out)));
-        let suspected = part.suspected().filter(|peer| !self.down.contains_key(peer));
-        self.part = Some(part);
-        self.hear(events, out);
-        if let Some(peer) = suspected {
-            self.on_peer_down(peer, self.life_of(peer), out);
-        }
-    }
-
-    /// Puts the epoch on what our part sends; what it tells the application is kept for [`hear`](Self::hear).
-    fn lifted<'a>(
-        &'a mut self,
-        events: &'a mut Vec<Event>,
-        out: &'a mut impl Effects<Self>,
-    ) -> impl Effects<A> + 'a {
-        let (epoch, time, armed) = (self.epoch, self.clock.time(), &mut self.armed);
-        let now = out.now();
-        Through::new(now, move |effect: Effect<A>| match effect {
-            // What a part saves would be void in the next epoch.
-            Effect::Save(_) => {}
-            Effect::Send { to, message } => out.send(to, Msg::Part { epoch, time, message }),
-            Effect::Arm { timer, after } => {
-                armed.insert(timer.clone());
-                out.arm(Timer::Part(timer), after);
-            }
-            Effect::Disarm(timer) => {
-                armed.remove(&timer);
-                out.disarm(Timer::Part(timer));
-            }
-            Effect::Emit(event) => events.push(event),
-            Effect::Reject { from, why } => out.reject(from, why),
-        })
-    }
-
-    /// Passes on what our part has to say, as far as our application wants to hear it.
-    fn hear(&mut self, events: Vec<Event>, out: &mut impl Effects<Self>) {
-        for event in events {
-            match (event, self.standing) {
-                (Event::Granted { fence }, Standing::Waiting { .. }) => match self.config.consent {
-                    Consent::Living => self.enter(fence, out),
-                    Consent::Majority => self.confirm(fence, out),
-                },
-                // It was given up while the roll was called that brought this.
-                (Event::Granted { .. }, Standing::Idle | Standing::Inside { .. }) => {}
-                // The algorithm itself has found out that somebody else may be inside.
-                (Event::Lost { .. }, _) => self.lose(out),
-                (Event::Refused(_) | Event::Left, _) => {}
-            }
-        }
-    }
-
-    fn enter(&mut self, fence: crate::mutex::Fence, out: &mut impl Effects<Self>) {
-        debug_assert!(matches!(self.standing, Standing::Waiting { .. }), "only who waits enters");
-        self.standing = Standing::Inside { fence };
-        out.disarm(Timer::Patience);
-        out.emit(Told::App(Event::Granted { fence }));
-    }
-
-    /// We are, or may be, no longer inside.
-    fn lose(&mut self, out: &mut impl Effects<Self>) {
-        if let Standing::Inside { fence } = self.standing {
-            self.standing = Standing::Idle;
-            self.end_lease(out);
-            out.emit(Told::App(Event::Lost { fence }));
-        }
-    }
-
-    fn on_part(
-        &mut self,
-        from: NodeId,
-        epoch: Epoch,
-        time: u64,
-        message: A::Message,
-        out: &mut impl Effects<Self>,
-    ) {
-        match self.keeps_queue() {
-            // Whoever asks is told when by our clock: later than everyone before it.
-            true => self.clock.receive(time),
-            false => {
-                self.clock.witness(time);
-                time
-            }
-        };
-        if epoch > self.epoch || (epoch == self.epoch && self.unled) {
-            if self.early.len() < MOST_EARLY {
-                self.early.push(Early { epoch, from, message });
-            } else {
-                out.reject(from, "more messages wait for their epoch than there is room for");
-            }
-        } else if !self.group.contains(from) {
-            self.set_right(from, epoch, out);
-        } else if epoch == self.epoch && self.is_active() {
-            if A::token_in(&message).is_some() {
-                self.asked_where.clear();
-            }
-            self.play(Input::Receive { from, message }, out);
-            self.maybe_queued(time);
-        }
-    }
-
-    fn keeps_queue(&self) -> bool {
-        self.part.as_ref().is_some_and(A::keeps_queue)
-    }
-
-    /// Our request is in the queue of a coordinator: from now on it stands where it stands there.
-    fn maybe_queued(&mut self, time: u64) {
-        let is_queued = self.part.as_ref().is_some_and(A::is_queued);
-        if let Standing::Waiting { since, queued } = &mut self.standing
-            && is_queued
-            && !*queued
-        {
-            (since.time, *queued) = (time, true);
+            Timer::Renew(lock) => self.on_renew(&lock, out),
+            Timer::Lease(lock) => self.on_lease_over(&lock, out),
         }
     }
 }

@@ -10,10 +10,11 @@
 //! A token that is slow in flight is taken for lost all the same. That does no harm, because a new epoch voids it.
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use conclave_core::{After, Effects, NodeId};
 
-use super::{Assembly, Found, Monitor, Msg, Mutation, Timer};
+use super::{Assembly, Found, Key, Monitor, Msg, Mutation, Place, Timer};
 use crate::mutex::{Epoch, Mutex, Standing};
 
 /// A search for the token.
@@ -27,65 +28,94 @@ pub(super) struct Probe {
     is_found: bool,
 }
 
-impl<A: Mutex> Assembly<A> {
+impl Probe {
+    fn is_asked(&self, peer: NodeId) -> bool {
+        self.missing.contains(&peer)
+    }
+}
+
+impl<A: Mutex, K: Key> Assembly<A, K> {
     /// A request waits; if it waits for too long, the token is looked for, and whether we are still a member.
-    pub(super) fn arm_patience(&self, out: &mut impl Effects<Self>) {
+    pub(super) fn arm_patience(&self, lock: &K, out: &mut impl Effects<Self>) {
         let laps = if self.config.mutation == Some(Mutation::SingleProbe) { 0 } else { 4 };
         let laps = 1 + laps * u32::try_from(self.group.len()).unwrap_or(u32::MAX);
-        out.arm(Timer::Patience, After::exactly(self.timing.answer_timeout().saturating_mul(laps)));
+        let time = self.timing.answer_timeout().saturating_mul(laps);
+        out.arm(Timer::Patience(lock.clone()), After::exactly(time));
     }
 
-    pub(super) fn on_patience(&mut self, out: &mut impl Effects<Self>) {
-        if !matches!(self.standing, Standing::Waiting { .. }) {
+    pub(super) fn on_patience(&mut self, lock: &K, out: &mut impl Effects<Self>) {
+        if !matches!(self.standing(lock), Standing::Waiting { .. }) {
             return;
         }
-        self.arm_patience(out);
+        self.arm_patience(lock, out);
         if self.is_active() {
-            out.send_all(self.group.others(self.id), &Msg::Missing { epoch: self.epoch });
+            let (epoch, others) = (self.epoch, self.group.others(self.id));
+            out.send_all(others, &Msg::Missing { epoch, lock: lock.clone() });
             if self.config.monitor == Monitor::All || self.leads() {
-                self.search(out);
+                self.search(lock, out);
             }
         }
     }
 
-    pub(super) fn search(&mut self, out: &mut impl Effects<Self>) {
-        if A::moves_token(&self.config.algorithm) && self.probe.is_none() && self.is_active() {
-            self.ask_where(false, out);
+    pub(super) fn search(&mut self, lock: &K, out: &mut impl Effects<Self>) {
+        if !A::moves_token(&self.config.algorithm) || !self.is_active() {
+            return;
+        }
+        self.open(lock, out);
+        if self.is_active() && self.places.get(lock).is_some_and(|place| place.probe.is_none()) {
+            self.ask_where(false, lock, out);
         }
     }
 
-    fn ask_where(&mut self, again: bool, out: &mut impl Effects<Self>) {
+    fn ask_where(&mut self, again: bool, lock: &K, out: &mut impl Effects<Self>) {
         // One of ours is enough to end the search.
-        if self.found(self.id, again) != Found::Nowhere {
-            self.probe = None;
-            return;
-        }
+        let is_here = self.found(self.id, again, lock) != Found::Nowhere;
         let others: BTreeSet<_> =
             self.group.others(self.id).filter(|member| !self.down.contains_key(member)).collect();
-        out.send_all(others.iter().copied(), &Msg::Where { epoch: self.epoch, again });
-        if self.config.silence_is_death && !others.is_empty() {
-            out.arm(Timer::Probe, After::exactly(self.timing.answer_timeout()));
+        let Some(place) = self.places.get_mut(lock) else { return };
+        if is_here {
+            place.probe = None;
+            return;
         }
-        self.probe = Some(Probe { again, missing: others, is_found: false });
-        self.maybe_proven(out);
+        place.probe = Some(Probe { again, missing: others.clone(), is_found: false });
+        let epoch = self.epoch;
+        out.send_all(others.iter().copied(), &Msg::Where { epoch, again, lock: lock.clone() });
+        if self.config.silence_is_death && !others.is_empty() {
+            out.arm(Timer::Probe(lock.clone()), After::exactly(self.timing.answer_timeout()));
+        }
+        self.maybe_proven(lock, out);
     }
 
     /// Whether the token is here, or was since `asker` asked for the first time. While a roll is called there is nothing
     /// to look for.
-    fn found(&mut self, asker: NodeId, again: bool) -> Found {
-        match &self.part {
-            Some(part) if self.is_active() && part.token().is_none() => {}
-            _ => return Found::Here,
+    fn found(&mut self, asker: NodeId, again: bool, lock: &K) -> Found {
+        let is_active = self.is_active();
+        let Some(place) = self.places.get_mut(lock).filter(|_| is_active) else { return Found::Here };
+        if place.part.token().is_some() {
+            return Found::Here;
         }
         if !again {
-            self.asked_where.insert(asker);
+            place.asked_where.insert(asker);
         }
-        if self.asked_where.contains(&asker) { Found::Nowhere } else { Found::PassedBy }
+        if place.asked_where.contains(&asker) { Found::Nowhere } else { Found::PassedBy }
     }
 
-    pub(super) fn on_where(&mut self, from: NodeId, epoch: Epoch, again: bool, out: &mut impl Effects<Self>) {
-        let found = if epoch == self.epoch { self.found(from, again) } else { Found::Here };
-        out.send(from, Msg::Here { epoch, again, found });
+    pub(super) fn on_where(
+        &mut self,
+        from: NodeId,
+        epoch: Epoch,
+        again: bool,
+        lock: K,
+        out: &mut impl Effects<Self>,
+    ) {
+        let mut found = Found::Here;
+        if epoch == self.epoch {
+            if self.is_active() && self.group.contains(from) {
+                self.open(&lock, out);
+            }
+            found = self.found(from, again, &lock);
+        }
+        out.send(from, Msg::Here { epoch, again, found, lock });
     }
 
     pub(super) fn on_here(
@@ -94,40 +124,44 @@ impl<A: Mutex> Assembly<A> {
         epoch: Epoch,
         again: bool,
         found: Found,
+        lock: &K,
         out: &mut impl Effects<Self>,
     ) {
-        let Some(probe) = self.probe.as_mut().filter(|probe| probe.again == again && epoch == self.epoch)
-        else {
-            return;
-        };
+        let is_ours = epoch == self.epoch;
+        let probe = self.places.get_mut(lock).and_then(|place| place.probe.as_mut());
+        let Some(probe) = probe.filter(|probe| probe.again == again && is_ours) else { return };
         probe.missing.remove(&from);
         probe.is_found |= found != Found::Nowhere;
-        self.maybe_proven(out);
+        self.maybe_proven(lock, out);
     }
 
     /// Who is dead has no token that counts.
-    pub(super) fn on_probe_timeout(&mut self, out: &mut impl Effects<Self>) {
-        let Some(probe) = &mut self.probe else { return };
+    pub(super) fn on_probe_timeout(&mut self, lock: &K, out: &mut impl Effects<Self>) {
+        let probe = self.places.get_mut(lock).and_then(|place| place.probe.as_mut());
+        let Some(probe) = probe else { return };
         for silent in core::mem::take(&mut probe.missing) {
             self.give_up(silent, self.life_of(silent));
         }
-        self.maybe_proven(out);
+        self.maybe_proven(lock, out);
     }
 
-    pub(super) fn maybe_proven(&mut self, out: &mut impl Effects<Self>) {
-        let Some(probe) = self.probe.take_if(|probe| probe.missing.is_empty()) else { return };
-        out.disarm(Timer::Probe);
+    fn maybe_proven(&mut self, lock: &K, out: &mut impl Effects<Self>) {
+        let Some(place) = self.places.get_mut(lock) else { return };
+        let Some(probe) = place.probe.take_if(|probe| probe.missing.is_empty()) else { return };
+        out.disarm(Timer::Probe(lock.clone()));
         match probe.again {
             _ if probe.is_found => {}
             _ if self.config.mutation == Some(Mutation::SingleProbe) => self.gather(out),
-            false => self.ask_where(true, out),
-            true => self.report_loss(out),
+            false => self.ask_where(true, lock, out),
+            true => self.report_loss(lock, out),
         }
     }
 
-    fn report_loss(&mut self, out: &mut impl Effects<Self>) {
+    fn report_loss(&mut self, lock: &K, out: &mut impl Effects<Self>) {
         match self.leader() {
-            Some(leader) if leader != self.id => out.send(leader, Msg::Lost { epoch: self.epoch }),
+            Some(leader) if leader != self.id => {
+                out.send(leader, Msg::Lost { epoch: self.epoch, lock: lock.clone() });
+            }
             Some(_) => self.gather(out),
             None => {}
         }
@@ -139,16 +173,23 @@ impl<A: Mutex> Assembly<A> {
         }
     }
 
-    pub(super) fn end_probe(&mut self, out: &mut impl Effects<Self>) {
-        if self.probe.take().is_some() {
-            out.disarm(Timer::Probe);
+    /// No token of this epoch is looked for any more.
+    pub(super) fn end_probes(&mut self, out: &mut impl Effects<Self>) {
+        for (lock, place) in &mut self.places {
+            if place.probe.take().is_some() {
+                out.disarm(Timer::Probe(lock.clone()));
+            }
         }
     }
 
-    pub(super) fn drop_from_probe(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
-        if let Some(probe) = &mut self.probe {
-            probe.missing.remove(&peer);
-            self.maybe_proven(out);
+    pub(super) fn drop_from_probes(&mut self, peer: NodeId, out: &mut impl Effects<Self>) {
+        let is_asked = |place: &Place<A>| place.probe.as_ref().is_some_and(|probe| probe.is_asked(peer));
+        let asked = self.places.iter().filter(|(_, place)| is_asked(place)).map(|(lock, _)| lock.clone());
+        for lock in asked.collect::<Vec<_>>() {
+            if let Some(probe) = self.places.get_mut(&lock).and_then(|place| place.probe.as_mut()) {
+                probe.missing.remove(&peer);
+            }
+            self.maybe_proven(&lock, out);
         }
     }
 }

@@ -7,16 +7,17 @@ use core::time::Duration;
 
 use conclave_core::{Boot, Effects, Input, Members, NodeId, Protocol, Stamp};
 
-use super::{Assembly, AssemblyConfig, Consent, Monitor, Msg, Mutation};
+use super::{Assembly, AssemblyConfig, AssemblyMessage, Consent, Key, Limits, Monitor, Msg, Mutation};
 use crate::dynamic::read;
 use crate::election::{AnyConfig, AnyElection, AnyMessage};
 use crate::led::{Led, LedConfig, LedMessage};
-use crate::mutex::{Epoch, Mutex, Promises, Roll, Tally};
+use crate::mutex::{Epoch, Event, Locks, Mutex, Promises, Request, Roll, Tally};
+use crate::named::{Name, NamedRequest};
 use crate::{About, Algorithm, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Values};
 
 /// The algorithm `A` in a group that recovers, led by whoever an election makes its leader: the bully, unless another is
-/// asked for.
-pub type Recovering<A> = Led<AnyElection, Assembly<A>>;
+/// asked for. With [`Name`]s as keys it is any number of locks, each by this algorithm.
+pub type Recovering<A, K = ()> = Led<AnyElection, Assembly<A, K>>;
 
 /// What can be set about the recovery of any algorithm for mutual exclusion.
 pub const SETTINGS: &[Setting] = &[
@@ -104,6 +105,7 @@ impl<A: Mutex> Recovering<A> {
                 monitor: monitor(settings, members)?,
                 silence_is_death: settings.get("silence") == "dead",
                 poll: Some(Duration::from_millis(settings.number("poll"))).filter(|every| !every.is_zero()),
+                limits: Limits::default(),
                 elects_always: settings.get("elect") == "always",
                 mutation: Mutation::of(settings),
             },
@@ -147,25 +149,17 @@ impl<A: Mutex> Mutex for Recovering<A> {
     }
 
     fn read(config: &Self::Config, bytes: &[u8]) -> Option<Self::Message> {
-        // What a part says comes last: all that the rest of the message leaves.
-        let (outer, rest) = postcard::take_from_bytes::<LedMessage<AnyMessage, Msg<()>>>(bytes).ok()?;
-        match outer {
-            LedMessage::Application(Msg::Part { epoch, time, .. }) => {
-                let message = A::read(&config.application.algorithm, rest)?;
-                Some(LedMessage::Application(Msg::Part { epoch, time, message }))
-            }
-            _ => read(bytes),
-        }
+        read_message::<A, ()>(config, bytes)
     }
 
     fn announced(from: NodeId, message: &Self::Message) -> Option<Stamp> {
-        A::announced(from, part_of::<A>(message)?)
+        A::announced(from, part_of::<A, ()>(message)?.1)
     }
 
     /// A group that recovers needs nobody to repair it: the roll is as good as one of its own.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
         let mut process = <Self as Protocol>::boot(boot);
-        let install = Msg::Install { ballot: roll.epoch, roll: roll.clone(), left: BTreeSet::new() };
+        let install = Msg::Install { ballot: roll.epoch, roll: roll.into(), left: BTreeSet::new() };
         let message = LedMessage::Application(install);
         process.handle(Input::Receive { from: roll.epoch.creator, message }, out);
         process
@@ -183,11 +177,11 @@ impl<A: Mutex> Mutex for Recovering<A> {
     }
 
     fn token(&self) -> Option<Epoch> {
-        self.application().part().and_then(A::token)
+        self.application().part(&()).and_then(A::token)
     }
 
     fn token_in(message: &Self::Message) -> Option<Epoch> {
-        A::token_in(part_of::<A>(message)?)
+        A::token_in(part_of::<A, ()>(message)?.1)
     }
 
     fn asks_again(config: &Self::Config) -> bool {
@@ -208,9 +202,79 @@ impl<A: Mutex> Mutex for Recovering<A> {
     }
 }
 
-fn part_of<A: Mutex>(message: &<Recovering<A> as Protocol>::Message) -> Option<&A::Message> {
+type Message<A, K> = <Recovering<A, K> as Protocol>::Message;
+
+fn part_of<A: Mutex, K: Key>(message: &Message<A, K>) -> Option<(&K, &A::Message)> {
     match message {
-        LedMessage::Application(Msg::Part { message, .. }) => Some(message),
+        LedMessage::Application(Msg::Part { lock, message, .. }) => Some((lock, message)),
         _ => None,
+    }
+}
+
+fn read_message<A: Mutex, K: Key>(
+    config: &<Recovering<A, K> as Protocol>::Config,
+    bytes: &[u8],
+) -> Option<Message<A, K>> {
+    type Outer<K> = LedMessage<AnyMessage, AssemblyMessage<(), K>>;
+    // What a part says comes last: all that the rest of the message leaves.
+    let (outer, rest) = postcard::take_from_bytes::<Outer<K>>(bytes).ok()?;
+    match outer {
+        LedMessage::Application(Msg::Part { epoch, time, lock, .. }) => {
+            let message = A::read(&config.application.algorithm, rest)?;
+            Some(LedMessage::Application(Msg::Part { epoch, time, lock, message }))
+        }
+        _ => read(bytes),
+    }
+}
+
+/// Many locks by name, in one group that recovers: one failure detector, one election and one roll for all of them. Lock `k`
+/// is the one that [`Name::numbered`] names.
+impl<A: Mutex> Locks for Recovering<A, Name> {
+    fn ask(lock: usize, request: Request) -> Self::Request {
+        NamedRequest { name: Name::numbered(lock), request }
+    }
+
+    fn ask_named(name: &Name, request: Request) -> Self::Request {
+        NamedRequest { name: name.clone(), request }
+    }
+
+    fn asked(request: &Self::Request) -> (usize, Request) {
+        (request.name.judged(), request.request)
+    }
+
+    fn told(event: &Self::Event) -> (usize, &Event) {
+        (event.name.judged(), &event.event)
+    }
+
+    fn name_asked(request: &Self::Request) -> Option<&Name> {
+        Some(&request.name)
+    }
+
+    fn name_told(event: &Self::Event) -> Option<&Name> {
+        Some(&event.name)
+    }
+
+    fn announced(from: NodeId, message: &Self::Message) -> Option<(usize, Stamp)> {
+        let (name, message) = part_of::<A, Name>(message)?;
+        Some((name.number()?, A::announced(from, message)?))
+    }
+
+    fn read(config: &Self::Config, bytes: &[u8]) -> Option<Self::Message> {
+        read_message::<A, Name>(config, bytes)
+    }
+
+    const MOVES_TOKEN: bool = <A as Mutex>::MOVES_TOKEN;
+
+    fn moves_token(config: &Self::Config) -> bool {
+        <A as Mutex>::moves_token(&config.application.algorithm)
+    }
+
+    fn token(&self, lock: usize) -> Option<Epoch> {
+        self.application().part(&Name::numbered(lock)).and_then(<A as Mutex>::token)
+    }
+
+    fn token_in(message: &Self::Message) -> Option<(usize, Epoch)> {
+        let (name, message) = part_of::<A, Name>(message)?;
+        Some((name.number()?, <A as Mutex>::token_in(message)?))
     }
 }

@@ -4,35 +4,33 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use conclave_core::{
-    After, Boot, Counter, Effects, Incarnation, Input, LamportClock, Members, NodeId, Phase, erased,
-};
+use conclave_core::{After, Counter, Effects, Incarnation, Input, LamportClock, Members, NodeId, Phase};
 
 use super::ballot::{Proposal, is_majority};
 use super::{
-    Assembly, AssemblyDurable, AssemblyMessage, Consent, Early, Monitor, Msg, Mutation, Report, SINCE, Timer,
-    is_listed,
+    Assembly, AssemblyDurable, AssemblyMessage, Cargo, Consent, Early, GroupRoll, Key, Monitor, Msg,
+    Mutation, Opening, Report, SINCE, Standings, Timer, is_listed,
 };
-use super::{visit_roll, visit_standing};
+use super::{visit_roll, visit_standings};
 use crate::led::Told;
-use crate::mutex::{Epoch, Event, Mutex, Request, Roll, Standing};
+use crate::mutex::{Epoch, Event, Fence, Mutex, Request, Standing};
 
 /// A gathering that we lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Round {
+pub(super) struct Round<K: Key> {
     ballot: Epoch,
     /// Who shall be in the roll, in the order of the ring.
     members: Vec<NodeId>,
     /// In which life everyone was called.
     lives: BTreeMap<NodeId, Incarnation>,
     /// The answers so far, our own among them.
-    reports: BTreeMap<NodeId, Report>,
-    stage: Stage,
+    reports: BTreeMap<NodeId, Report<K>>,
+    stage: Stage<K>,
 }
 
 /// How far it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum Stage<K: Key> {
     /// Not enough have answered.
     Gathering,
     /// All who are there have answered, but they may all have missed that others went on: more have to come back.
@@ -40,14 +38,14 @@ enum Stage {
     /// Enough have, but somebody who is left out may have a lease.
     Quarantine,
     /// The roll is put to the vote.
-    Proposing(Proposal<Roll>),
+    Proposing(Proposal<GroupRoll<K>>),
 }
 
-impl Round {
+impl<K: Key> Round<K> {
     pub fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
         for report in self.reports.values_mut() {
             visit(Counter::exact(SINCE, &mut report.time));
-            visit_standing(&mut report.standing, visit);
+            visit_standings(&mut report.standings, visit);
             if let Some((_, roll)) = &mut report.accepted {
                 visit_roll(roll, visit);
             }
@@ -71,12 +69,13 @@ impl Round {
     }
 
     /// Whether somebody in the last roll will not be in the next and may have a lease, whether it has answered or not. If a
-    /// member of both says that it is inside, nobody else of the last roll is.
+    /// member of both says that it is inside the only lock, nobody else of the last roll is.
     fn may_leave_out_a_holder(&self) -> bool {
         let (epoch, base) = self.base();
         let is_inside = |member: &NodeId| {
             let report = self.reports.get(member).filter(|report| report.epoch == epoch);
-            report.is_some_and(|report| matches!(report.standing, Standing::Inside { .. }))
+            let standing = report.and_then(|report| Some(report.standings.of(K::ONLY.as_ref()?)));
+            matches!(standing, Some(Standing::Inside { .. }))
         };
         base.iter().any(|member| !self.members.contains(member)) && !self.members.iter().any(is_inside)
     }
@@ -90,7 +89,7 @@ impl Round {
         let latest = self.base().0;
         let is_here = |peer: &NodeId| self.reports.contains_key(peer) || left.contains(peer);
         // What an older answer tells of rolls before the latest is no news.
-        let is_news = |report: &&Report| report.epoch == latest || report.promised > latest;
+        let is_news = |report: &&Report<K>| report.epoch == latest || report.promised > latest;
         self.reports.values().any(|report| report.member)
             || self.reports.values().filter(is_news).all(|report| report.called.iter().all(is_here))
     }
@@ -111,8 +110,8 @@ impl Round {
 }
 
 /// Whether and when a roll is called.
-impl<A: Mutex> Assembly<A> {
-    fn presence(&self) -> AssemblyMessage<A::Message> {
+impl<A: Mutex, K: Key> Assembly<A, K> {
+    fn presence(&self) -> AssemblyMessage<A::Message, K> {
         Msg::CheckIn { life: self.life }
     }
 
@@ -142,7 +141,7 @@ impl<A: Mutex> Assembly<A> {
     }
 
     /// Whether a member was called in a life that has ended: those who have answered know only of that one.
-    fn is_outdated(&self, round: &Round) -> bool {
+    fn is_outdated(&self, round: &Round<K>) -> bool {
         round.members.iter().any(|peer| self.life_of(*peer) > round.called_life(*peer))
     }
 
@@ -159,7 +158,7 @@ impl<A: Mutex> Assembly<A> {
 
     /// Whether we are back and wait to be asked for.
     pub(super) fn awaits_poll(&self) -> bool {
-        self.config.poll.is_some() && self.part.is_none() && self.life > Incarnation::FIRST
+        self.config.poll.is_some() && !self.is_member && self.life > Incarnation::FIRST
     }
 
     /// Who belongs to the group and is not in its roll.
@@ -189,17 +188,21 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn maybe_begin(&mut self, out: &mut impl Effects<Self>) {
         // Nobody else may: two leaders of one epoch would count the same fences. Any other calls the roll for its own.
         let highest = self.group.max();
-        let Some(leader) = self.elected.filter(|leader| self.unled && Some(*leader) == highest) else {
+        if !self.unled || self.elected.is_none() || self.elected != highest {
             return;
-        };
+        }
         self.unled = false;
-        let (group, config) = (self.group.clone(), A::led_by(&self.config.algorithm, leader));
-        let (id, timing, life) = (self.id, self.timing, self.life);
-        self.part = Some(A::boot(Boot { id, members: &group, config: &config, timing, life, saved: None }));
-        self.play(Input::Start, out);
-        if let Standing::Waiting { since, .. } = self.standing {
-            self.pass_on(Request::Acquire, out);
-            self.maybe_queued(since.time);
+        self.is_member = true;
+        if let Some(lock) = K::ONLY {
+            self.open(&lock, out);
+        }
+        let waiting = self.standings.iter().filter_map(|(lock, standing)| match standing {
+            Standing::Waiting { since, .. } => Some((lock.clone(), since.time)),
+            Standing::Idle | Standing::Inside { .. } => None,
+        });
+        for (lock, since) in waiting.collect::<Vec<_>>() {
+            self.pass_on(&lock, Request::Acquire, out);
+            self.maybe_queued(&lock, since);
         }
         self.replay(out);
     }
@@ -257,9 +260,9 @@ impl<A: Mutex> Assembly<A> {
     pub(super) fn follow(&mut self, out: &mut impl Effects<Self>) {
         match self.leader() {
             Some(leader) if leader != self.id => {
-                if self.part.is_none() && !self.leavers.contains(&self.id) && !self.awaits_poll() {
+                if !self.is_member && !self.leavers.contains(&self.id) && !self.awaits_poll() {
                     out.send(leader, self.presence());
-                } else if self.part.is_some() && self.leavers.contains(&self.id) {
+                } else if self.is_member && self.leavers.contains(&self.id) {
                     out.send(leader, Msg::Leave);
                 }
             }
@@ -269,8 +272,9 @@ impl<A: Mutex> Assembly<A> {
     }
 
     pub(super) fn on_peer_down(&mut self, peer: NodeId, life: Incarnation, out: &mut impl Effects<Self>) {
+        self.pieces.forget(peer);
         self.give_up(peer, life);
-        self.drop_from_probe(peer, out);
+        self.drop_from_probes(peer, out);
         // It has held us up and will not let us go: whoever leads must call the roll again.
         if self.gathered_by == Some(peer) && self.elected != Some(peer) {
             match self.leader() {
@@ -289,7 +293,7 @@ impl<A: Mutex> Assembly<A> {
             self.awaits_election = true;
             self.arm_check_in(out);
             out.emit(Told::Elect);
-        } else if self.part.is_none() && self.leader().is_none() && !self.unled {
+        } else if !self.is_member && self.leader().is_none() && !self.unled {
             // Whoever was to let us in is dead.
             out.emit(Told::Elect);
         }
@@ -351,7 +355,7 @@ impl<A: Mutex> Assembly<A> {
     }
 
     pub(super) fn maybe_gather(&mut self, out: &mut impl Effects<Self>) {
-        let left = self.part.is_none() && self.leavers.contains(&self.id);
+        let left = !self.is_member && self.leavers.contains(&self.id);
         let waits = self.is_alone() && self.has_more_to_ask();
         let may = self.leads() && (self.round.is_none() || waits) && !self.awaits_election;
         if may && !left && self.has_reason() {
@@ -382,7 +386,7 @@ impl<A: Mutex> Assembly<A> {
         let arrivals = self.newcomers.iter().any(wanted);
         let departures = self.leavers.iter().chain(&self.ended).any(|peer| self.group.contains(*peer));
         // One that has come back and leads a group in which it has no part yet is a reason by itself.
-        arrivals || departures || self.part.is_none()
+        arrivals || departures || !self.is_member
     }
 
     /// Who shall be in the next roll: the members and newcomers who are alive and want to stay.
@@ -411,7 +415,7 @@ impl<A: Mutex> Assembly<A> {
         if !self.acceptor.promise(ballot) {
             return;
         }
-        self.end_probe(out);
+        self.end_probes(out);
         self.gathered_by = Some(self.id);
         let members = self.next_members();
         let called: BTreeSet<_> = members.iter().copied().collect();
@@ -445,15 +449,15 @@ impl<A: Mutex> Assembly<A> {
     }
 
     /// How we stand.
-    fn report(&self) -> Report {
+    fn report(&self) -> Report<K> {
         Report {
-            standing: self.standing,
+            standings: self.standings.clone(),
             time: self.clock.time(),
             epoch: self.epoch,
             heard: self.heard(),
             group: self.group.iter().collect(),
             left: self.left.clone(),
-            member: self.part.is_some() || self.unled,
+            member: self.is_member || self.unled,
             promised: self.acceptor.promised,
             called: self.called.clone(),
             lives: self.lives.clone(),
@@ -462,7 +466,7 @@ impl<A: Mutex> Assembly<A> {
     }
 
     fn heard(&self) -> Epoch {
-        self.part.as_ref().map_or(Epoch::FIRST, A::epoch_seen).max(self.epoch)
+        self.places.values().map(|place| place.part.epoch_seen()).fold(self.epoch, Epoch::max)
     }
 
     pub(super) fn on_gather(
@@ -477,11 +481,11 @@ impl<A: Mutex> Assembly<A> {
             return out.send(from, Msg::Outranked { ballot, promised: self.acceptor.promised });
         }
         self.abandon(out);
-        self.end_probe(out);
+        self.end_probes(out);
         self.gathered_by = Some(from);
         self.called.extend(called);
         self.save(out);
-        out.send(from, Msg::Report { ballot, report });
+        self.send_whole([from], Cargo::Report { ballot, report }, out);
         self.arm_check_in(out);
     }
 
@@ -509,11 +513,11 @@ impl<A: Mutex> Assembly<A> {
         &mut self,
         from: NodeId,
         ballot: Epoch,
-        report: Report,
+        report: Report<K>,
         out: &mut impl Effects<Self>,
     ) {
         // Whoever has accepted a roll has not seen it installed.
-        let is_next = |roll: &Roll| roll.is_sound() && roll.epoch > report.epoch;
+        let is_next = |roll: &GroupRoll<K>| roll.is_sound() && roll.epoch > report.epoch;
         let sound =
             is_listed(&report.group) && report.accepted.as_ref().is_none_or(|(_, roll)| is_next(roll));
         let Some(round) = self.round.as_mut().filter(|round| round.ballot == ballot && sound) else { return };
@@ -578,7 +582,7 @@ impl<A: Mutex> Assembly<A> {
         self.propose(out);
     }
 
-    fn set_stage(&mut self, stage: Stage) {
+    fn set_stage(&mut self, stage: Stage<K>) {
         if let Some(round) = &mut self.round {
             round.stage = stage;
         }
@@ -603,7 +607,7 @@ impl<A: Mutex> Assembly<A> {
         let roll = proposal.value.clone();
         self.set_stage(Stage::Proposing(proposal));
         let others = acceptors.iter().copied().filter(|acceptor| *acceptor != self.id);
-        out.send_all(others, &Msg::Accept { ballot, roll: roll.clone() });
+        self.send_whole(others, Cargo::Accept { ballot, roll: roll.clone() }, out);
         self.arm_check_in(out);
         self.acceptor.accept(ballot, roll);
         self.save(out);
@@ -614,7 +618,7 @@ impl<A: Mutex> Assembly<A> {
         &mut self,
         from: NodeId,
         ballot: Epoch,
-        roll: Roll,
+        roll: GroupRoll<K>,
         out: &mut impl Effects<Self>,
     ) {
         // What was chosen before is over: an old roll comes too late.
@@ -637,23 +641,23 @@ impl<A: Mutex> Assembly<A> {
     }
 
     /// The roll stands: tell all who are in it, and all who were in the last.
-    fn decide(&mut self, ballot: Epoch, roll: &Roll, out: &mut impl Effects<Self>) {
+    fn decide(&mut self, ballot: Epoch, roll: &GroupRoll<K>, out: &mut impl Effects<Self>) {
         let mut told: BTreeSet<_> = self.group.iter().collect();
-        told.extend(roll.standings.iter().map(|(id, _)| *id));
+        told.extend(roll.members());
         told.extend(self.newcomers.iter().copied());
         told.remove(&self.id);
         // Who wanted to leave and is not in the roll has left.
-        let member = |peer: &NodeId| roll.standings.iter().any(|(id, _)| id == peer);
+        let member = |peer: &NodeId| roll.members().any(|id| id == *peer);
         let gone: Vec<_> = self.leavers.iter().copied().filter(|peer| !member(peer)).collect();
         self.left.extend(gone);
-        out.send_all(told, &Msg::Install { ballot, roll: roll.clone(), left: self.left.clone() });
+        self.send_whole(told, Cargo::Install { ballot, roll: roll.clone(), left: self.left.clone() }, out);
         self.install(roll, out);
     }
 
     /// A mutant: as if nobody else wanted anything.
     fn install_unasked(&mut self, ballot: Epoch, out: &mut impl Effects<Self>) {
         let Some(round) = &mut self.round else { return };
-        let idle = Report { standing: Standing::Idle, ..round.reports[&self.id].clone() };
+        let idle = Report { standings: Standings::default(), ..round.reports[&self.id].clone() };
         for member in round.members.clone() {
             round.reports.entry(member).or_insert_with(|| idle.clone());
         }
@@ -661,7 +665,7 @@ impl<A: Mutex> Assembly<A> {
         self.decide(ballot, &roll, out);
     }
 
-    pub(super) fn on_install(&mut self, ballot: Epoch, roll: &Roll, out: &mut impl Effects<Self>) {
+    pub(super) fn on_install(&mut self, ballot: Epoch, roll: &GroupRoll<K>, out: &mut impl Effects<Self>) {
         // A roll that all the living have agreed to is void once one of them has answered a later call. One that a
         // majority has chosen stands, whatever came after.
         let void = self.config.consent == Consent::Living && ballot < self.acceptor.promised;
@@ -674,28 +678,36 @@ impl<A: Mutex> Assembly<A> {
 }
 
 /// Makes the roll from the answers.
-fn call(round: &Round, convener: NodeId) -> Roll {
+fn call<K: Key>(round: &Round<K>, convener: NodeId) -> GroupRoll<K> {
     // Of two who are inside, one was taken for dead when the other was let in.
-    let fence = |report: &Report| match report.standing {
-        Standing::Inside { fence } => Some(fence),
-        Standing::Idle | Standing::Waiting { .. } => None,
-    };
-    let last = round.members.iter().filter_map(|id| fence(round.reports.get(id)?)).max();
-    let standing = |report: &Report| match fence(report) {
-        Some(fence) if Some(fence) != last => Standing::Idle,
-        _ => report.standing,
+    let mut last: BTreeMap<&K, Fence> = BTreeMap::new();
+    for report in round.members.iter().filter_map(|id| round.reports.get(id)) {
+        for (lock, standing) in report.standings.iter() {
+            if let Standing::Inside { fence } = standing {
+                let known = last.entry(lock).or_insert(fence);
+                *known = fence.max(*known);
+            }
+        }
+    }
+    let standings = |report: &Report<K>| {
+        let mut standings = report.standings.clone();
+        standings.retain(|lock, standing| match standing {
+            Standing::Inside { fence } => last.get(lock) == Some(&fence),
+            Standing::Idle | Standing::Waiting { .. } => true,
+        });
+        standings
     };
     let mut clock = LamportClock::default();
     for report in round.reports.values() {
         clock.witness(report.time);
     }
     clock.tick();
-    let standings = round.members.iter().filter_map(|id| Some((*id, standing(round.reports.get(id)?))));
+    let standings = round.members.iter().filter_map(|id| Some((*id, standings(round.reports.get(id)?))));
     let standings: Vec<_> = standings.collect();
     // One that calls the roll in order to leave is not in it.
     let stays = standings.iter().any(|(id, _)| *id == convener);
     let heir = standings.iter().map(|(id, _)| *id).max().filter(|_| !stays);
-    Roll { epoch: round.ballot, convener: heir.unwrap_or(convener), standings, clock }
+    GroupRoll { epoch: round.ballot, convener: heir.unwrap_or(convener), standings, clock }
 }
 
 /// A newcomer stands before the first whose id is larger, if the others stand in order.
@@ -707,19 +719,18 @@ fn add_member(members: &mut Vec<NodeId>, newcomer: NodeId) {
 }
 
 /// The new epoch.
-impl<A: Mutex> Assembly<A> {
-    fn install(&mut self, roll: &Roll, out: &mut impl Effects<Self>) {
+impl<A: Mutex, K: Key> Assembly<A, K> {
+    fn install(&mut self, roll: &GroupRoll<K>, out: &mut impl Effects<Self>) {
         assert!(roll.epoch > self.epoch, "epochs follow each other");
         self.abandon(out);
-        self.end_probe(out);
+        self.end_probes(out);
         self.epoch = roll.epoch;
         self.unled = false;
         self.acceptor.accepted = None;
         self.gathered_by = None;
-        self.asked_where.clear();
         self.clock.witness(roll.clock.time());
         let before = self.group.clone();
-        self.group = Members::listed(roll.standings.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        self.group = Members::listed(roll.members().collect::<Vec<_>>());
         self.known.extend(self.group.iter());
         self.called = self.group.iter().collect();
         self.ended.retain(|peer| self.down.contains_key(peer));
@@ -733,9 +744,7 @@ impl<A: Mutex> Assembly<A> {
             self.elected = None;
         }
         self.save(out);
-        for timer in core::mem::take(&mut self.armed) {
-            out.disarm(Timer::Part(timer));
-        }
+        self.end_parts(out);
         if self.group.contains(self.id) {
             self.become_member(roll, out);
             self.tell_left_out(&before, out);
@@ -745,7 +754,7 @@ impl<A: Mutex> Assembly<A> {
         // Whoever has left is gone for good; its name may be used again.
         let group = &self.group;
         self.leavers.retain(|peer| *peer == self.id || group.contains(*peer));
-        if self.leader().is_none() && self.part.is_some() {
+        if self.leader().is_none() && self.is_member {
             out.emit(Told::Elect);
         }
         self.follow(out);
@@ -760,48 +769,60 @@ impl<A: Mutex> Assembly<A> {
         }
     }
 
-    fn become_member(&mut self, roll: &Roll, out: &mut impl Effects<Self>) {
+    /// Nothing of an epoch is left when it is over.
+    fn end_parts(&mut self, out: &mut impl Effects<Self>) {
+        self.is_member = false;
+        for (lock, place) in core::mem::take(&mut self.places) {
+            for timer in place.armed {
+                out.disarm(Timer::Part(lock.clone(), timer));
+            }
+        }
+    }
+
+    fn become_member(&mut self, roll: &GroupRoll<K>, out: &mut impl Effects<Self>) {
         out.disarm(Timer::CheckIn);
         out.emit(Told::Members(self.group.iter().collect()));
-        if matches!(self.standing, Standing::Inside { .. })
-            && roll.inside().is_none_or(|(inside, _)| inside != self.id)
-        {
-            self.lose(out);
+        for lock in self.held() {
+            if roll.of(&lock).inside().is_none_or(|(inside, _)| inside != self.id) {
+                self.lose(&lock, out);
+            }
         }
-        self.lease.granted_no_more();
-        let mut events = Vec::new();
-        let (group, config) = (self.group.clone(), self.config.algorithm.clone());
-        let part = A::rebuild(
-            Boot {
-                id: self.id,
-                members: &group,
-                config: &config,
-                timing: self.timing,
-                life: self.life,
-                saved: None,
-            },
-            roll,
-            &mut erased(&mut self.lifted(&mut events, out)),
-        );
-        self.part = Some(part);
-        self.hear(events, out);
-        self.catch_up(roll.standing(self.id), out);
-        if A::tells_queue(&self.config.algorithm) {
-            self.take_place(roll);
+        self.void_grants();
+        self.is_member = true;
+        // Of a lock that is not among them everyone knows that nobody wanted it.
+        let wanted = self.standings.iter().map(|(lock, _)| lock);
+        let locks: BTreeSet<K> = roll.locks().chain(wanted).cloned().chain(K::ONLY).collect();
+        if K::ONLY.is_none() {
+            self.opening = Opening { locks: locks.len(), clock: roll.clock };
         }
-        if let Standing::Waiting { .. } = self.standing {
-            self.arm_patience(out);
+        for lock in locks {
+            self.rebuild(&lock, roll, out);
+            self.catch_up(&lock, roll, out);
+            if A::tells_queue(&self.config.algorithm) {
+                self.take_place(&lock, roll);
+            }
+            if let Standing::Waiting { .. } = self.standing(&lock) {
+                self.arm_patience(&lock, out);
+            }
         }
         self.replay(out);
     }
 
+    /// What was granted in an old epoch and not confirmed is void.
+    fn void_grants(&mut self) {
+        for lease in self.leases.values_mut() {
+            lease.granted_no_more();
+        }
+    }
+
     /// The queue of the new coordinator is that of the roll: whoever waits stands there from now on, before all who come.
-    fn take_place(&mut self, roll: &Roll) {
+    fn take_place(&mut self, lock: &K, roll: &GroupRoll<K>) {
+        let roll = roll.of(lock);
         let (queue, clock) = (roll.queue(), roll.clock.time());
         let time = |place: usize| clock.saturating_add(place as u64);
         self.clock.witness(time(queue.len()));
-        let is_same = roll.standing(self.id) == Some(self.standing);
-        if let Standing::Waiting { since, queued } = &mut self.standing
+        let is_same = roll.standing(self.id) == Some(self.standing(lock));
+        if let Some(Standing::Waiting { since, queued }) = self.standings.of_mut(lock)
             && let Some(place) = queue.iter().position(|id| *id == self.id).filter(|_| is_same)
         {
             (since.time, *queued) = (time(place), true);
@@ -809,9 +830,11 @@ impl<A: Mutex> Assembly<A> {
     }
 
     /// What our application has done since we reported how we stand.
-    fn catch_up(&mut self, reported: Option<Standing>, out: &mut impl Effects<Self>) {
-        let holds = self.part.as_ref().is_some_and(|part| part.phase() == Phase::HOLDING);
-        match (reported, self.standing) {
+    fn catch_up(&mut self, lock: &K, roll: &GroupRoll<K>, out: &mut impl Effects<Self>) {
+        let own = roll.standings.iter().find(|(id, _)| *id == self.id);
+        let reported = own.map(|(_, standings)| standings.of(lock));
+        let holds = self.part(lock).is_some_and(|part| part.phase() == Phase::HOLDING);
+        match (reported, self.standing(lock)) {
             (Some(Standing::Waiting { since, .. }), Standing::Waiting { since: now, .. }) if since == now => {
             }
             // Let in by the roll itself, or inside all the time.
@@ -819,16 +842,16 @@ impl<A: Mutex> Assembly<A> {
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), wish) => {
                 // What the roll has just granted goes back: it must not be confirmed any more.
                 if self.config.mutation != Some(Mutation::KeepGrant) {
-                    self.end_lease(out);
+                    self.end_lease(lock, out);
                 }
                 let over = if holds { Request::Release } else { Request::Cancel };
-                self.play(Input::Request(over), out);
+                self.play(lock, Input::Request(over), out);
                 if let Standing::Waiting { .. } = wish {
-                    self.play(Input::Request(Request::Acquire), out);
+                    self.play(lock, Input::Request(Request::Acquire), out);
                 }
             }
             (Some(Standing::Idle) | None, Standing::Waiting { .. }) => {
-                self.play(Input::Request(Request::Acquire), out);
+                self.play(lock, Input::Request(Request::Acquire), out);
             }
             (Some(Standing::Idle) | None, Standing::Idle | Standing::Inside { .. }) => {}
         }
@@ -842,19 +865,23 @@ impl<A: Mutex> Assembly<A> {
             .filter(|early| early.epoch >= epoch)
             .partition(|early| early.epoch == epoch);
         self.early = later;
-        for Early { epoch, from, message } in now {
-            self.on_part(from, epoch, 0, message, out);
+        for Early { epoch, lock, from, message } in now {
+            self.on_part(from, epoch, 0, lock, message, out);
         }
     }
 
     /// We are not in the roll: because we wanted to leave, or because we were taken for dead.
     pub(super) fn become_outsider(&mut self, out: &mut impl Effects<Self>) {
-        self.part = None;
-        self.lose(out);
-        self.lease.granted_no_more();
+        self.end_parts(out);
+        for lock in self.held() {
+            self.lose(&lock, out);
+        }
+        self.void_grants();
         if self.leavers.contains(&self.id) {
             out.emit(Told::Retire);
-            out.emit(Told::App(Event::Left));
+            if let Some(lock) = K::ONLY {
+                out.emit(Told::App(lock.told(Event::Left)));
+            }
         } else {
             self.check_in(out);
         }

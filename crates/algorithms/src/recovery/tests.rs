@@ -259,9 +259,9 @@ fn book_tv_d3_a_minority_stands_still() {
 
     // The lease of p1 is shorter than what p5 waits.
     for id in [1, 1, 1] {
-        expire_all(&mut world, id, &AssemblyTimer::Renew);
+        expire_all(&mut world, id, &AssemblyTimer::Renew(()));
     }
-    expire_all(&mut world, 1, &AssemblyTimer::Lease);
+    expire_all(&mut world, 1, &AssemblyTimer::Lease(()));
     assert!(matches!(world.events.last(), Some((NodeId(1), Event::Lost { .. }))));
     expire_all(&mut world, 5, &AssemblyTimer::Quarantine);
     drain_among(&mut world, &[3, 4, 5]);
@@ -382,7 +382,7 @@ fn a_new_epoch_is_later_than_all_that_the_algorithm_began() {
     let mut world = group::<TokenRing>(4, &[("handoff", "acked"), ("tries", "1")], None);
     for (from, raised) in [(1, 3), (3, 1)] {
         let handoff = world.armed().into_iter().find(|(id, timer)| {
-            *id == NodeId(from) && matches!(timer, LedTimer::Application(AssemblyTimer::Part(_)))
+            *id == NodeId(from) && matches!(timer, LedTimer::Application(AssemblyTimer::Part(..)))
         });
         let (id, timer) = handoff.expect("it waits for an acknowledgement");
         world.expire(id, timer);
@@ -391,7 +391,7 @@ fn a_new_epoch_is_later_than_all_that_the_algorithm_began() {
             world.deliver(from, raised);
         }
     }
-    let heard = world.process(1).application().part().expect("a member").epoch_seen();
+    let heard = world.process(1).application().part(&()).expect("a member").epoch_seen();
     assert_eq!(heard, Epoch { number: 2, creator: NodeId(3) });
     world.crash(2);
     suspect(&mut world, 4, 2);
@@ -403,4 +403,232 @@ fn a_new_epoch_is_later_than_all_that_the_algorithm_began() {
     }
     assert!([1, 3, 4].into_iter().all(|id| epoch_of(&world, id) > heard));
     assert_eq!(world.observer.violation(), None);
+}
+
+mod many {
+    //! Many locks in one group.
+
+    use super::*;
+    use crate::mutex::{
+        CarvalhoRoucairol, Lamport, LodhaKshemkalyani, Maekawa, Raymond, RicartAgrawalaToken, Singhal,
+        SuzukiKasami,
+    };
+    use crate::named::{Name, NamedEvent, NamedRequest};
+    use crate::recovery::Limits;
+    use conclave_core::Message as _;
+
+    type Many<A> = World<Recovering<A, Name>, ()>;
+
+    fn many<A: Mutex + Algorithm>(n: u32, given: &[(&str, &str)], limits: Limits) -> Many<A> {
+        let members = Members::numbered(n);
+        let settings = Settings::new(&A::ABOUT, Arena::Laboratory, given.iter().copied(), None);
+        let config =
+            Recovering::<A>::configure(&settings.expect("declared settings"), &members).expect("they fit");
+        let mut config = Recovering::<A>::on_demand(config);
+        config.application.limits = limits;
+        World::new(members, &config, ())
+    }
+
+    fn ask<A: Mutex>(world: &mut Many<A>, id: u32, name: &str, request: Request) {
+        let name = Name::new(name).expect("a good name");
+        world.request(id, NamedRequest { name, request });
+    }
+
+    /// Lets everything happen, and whoever waits for a lease to end.
+    fn settle<A: Mutex>(world: &mut Many<A>) {
+        world.drain();
+        while let Some((id, timer)) = world
+            .armed()
+            .into_iter()
+            .find(|(_, timer)| matches!(timer, LedTimer::Application(AssemblyTimer::Quarantine)))
+        {
+            world.expire(id, timer);
+            world.drain();
+        }
+    }
+
+    fn grants<A: Mutex>(world: &Many<A>, name: &str) -> Vec<(u32, Fence)> {
+        let of = |(id, NamedEvent { name: of, event }): &(NodeId, NamedEvent<Event>)| match event {
+            Event::Granted { fence } if of.as_str() == name => Some((id.0, *fence)),
+            _ => None,
+        };
+        world.events.iter().filter_map(of).collect()
+    }
+
+    fn known<A: Mutex>(world: &Many<A>, id: u32) -> usize {
+        world.process(id).application().lock_keys().count()
+    }
+
+    fn crash<A: Mutex>(world: &mut Many<A>, id: u32) {
+        world.crash(id);
+        world.report(id);
+        settle(world);
+    }
+
+    /// However many names there are that nobody wants: a crash costs as many messages as with one, and they are forgotten.
+    #[test]
+    fn idle_names_cost_nothing_at_a_crash() {
+        let cost = |names: usize| {
+            let mut world = many::<RicartAgrawala>(3, &[], Limits::default());
+            for k in 0..names {
+                let name = alloc::format!("job-{k}");
+                for request in [Request::Acquire, Request::Release] {
+                    ask(&mut world, 1, &name, request);
+                    world.drain();
+                }
+            }
+            assert_eq!(known(&world, 2), names);
+            let before = world.sent.len();
+            crash(&mut world, 3);
+            assert_eq!((known(&world, 1), known(&world, 2)), (0, 0));
+            world.sent.len() - before
+        };
+        assert_eq!(cost(1), cost(300));
+    }
+
+    fn a_name_comes_back<A: Mutex + Algorithm>(given: &[(&str, &str)]) {
+        let mut world = many::<A>(4, given, Limits::default());
+        let enter = |world: &mut Many<A>, id, name| {
+            ask(world, id, name, Request::Acquire);
+            settle(world);
+        };
+        for id in [1, 2] {
+            enter(&mut world, id, "idle");
+            ask(&mut world, id, "idle", Request::Release);
+            settle(&mut world);
+        }
+        enter(&mut world, 2, "held");
+        enter(&mut world, 1, "held");
+        crash(&mut world, 4);
+        assert_eq!(known(&world, 3), 1, "only what somebody wants is remembered");
+        // The roll has voided nothing of it: who was inside is, and the next waits.
+        assert_eq!(grants(&world, "held").len(), 1);
+        ask(&mut world, 2, "held", Request::Release);
+        enter(&mut world, 3, "idle");
+        enter(&mut world, 1, "idle");
+        for name in ["idle", "held"] {
+            let granted = grants(&world, name);
+            assert!(granted.is_sorted_by_key(|(_, fence)| *fence), "{}: {name}: {granted:?}", A::ABOUT.name);
+        }
+        let ids = |name| grants(&world, name).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+        assert_eq!(
+            (ids("idle"), ids("held")),
+            (alloc::vec![1, 2, 3], alloc::vec![2, 1]),
+            "{}",
+            A::ABOUT.name
+        );
+        ask(&mut world, 3, "idle", Request::Release);
+        settle(&mut world);
+        assert_eq!(grants(&world, "idle").last().expect("p1 waits for it").0, 1);
+    }
+
+    #[test]
+    fn a_name_that_comes_back_has_larger_fences() {
+        a_name_comes_back::<Central>(&[]);
+        a_name_comes_back::<Central>(&[("coordinator", "elected")]);
+        a_name_comes_back::<Lamport>(&[]);
+        a_name_comes_back::<RicartAgrawala>(&[]);
+        a_name_comes_back::<CarvalhoRoucairol>(&[]);
+        a_name_comes_back::<LodhaKshemkalyani>(&[]);
+        a_name_comes_back::<Maekawa>(&[]);
+        a_name_comes_back::<Majority>(&[]);
+        a_name_comes_back::<Majority>(&[("mode", "view")]);
+        a_name_comes_back::<RicartAgrawalaToken>(&[]);
+        a_name_comes_back::<SuzukiKasami>(&[]);
+        a_name_comes_back::<TokenRing>(&[("idle", "park")]);
+        a_name_comes_back::<Raymond>(&[]);
+        a_name_comes_back::<Singhal>(&[]);
+    }
+
+    /// The limit is told to whoever asks; what it holds it keeps.
+    #[test]
+    fn a_name_too_many_is_refused() {
+        let mut world = many::<RicartAgrawala>(2, &[], Limits { in_use: 2, known: 100 });
+        for name in ["a", "b", "c"] {
+            ask(&mut world, 1, name, Request::Acquire);
+            world.drain();
+        }
+        let name = Name::new("c").expect("a good name");
+        let refused = NamedEvent { name, event: Event::Refused(Request::Acquire) };
+        assert_eq!(world.events.last(), Some(&(NodeId(1), refused)));
+        ask(&mut world, 1, "a", Request::Release);
+        ask(&mut world, 1, "c", Request::Acquire);
+        world.drain();
+        assert_eq!(grants(&world, "c").len(), 1);
+    }
+
+    /// Names come and go forever, and no process ever knows many.
+    #[test]
+    fn too_many_names_are_forgotten_by_a_roll() {
+        let mut world = many::<SuzukiKasami>(3, &[], Limits { in_use: 10, known: 20 });
+        ask(&mut world, 2, "kept", Request::Acquire);
+        world.drain();
+        let mut most = 0;
+        for k in 0..200 {
+            let name = alloc::format!("job-{k}");
+            for request in [Request::Acquire, Request::Release] {
+                ask(&mut world, 1, &name, request);
+                world.drain();
+            }
+            assert_eq!(grants(&world, &name).len(), 1);
+            most = (1..=3).map(|id| known(&world, id)).fold(most, usize::max);
+            assert!(most < 30, "{most}");
+        }
+        assert!(most > 20, "{most}");
+        assert!(world.process(3).application().epoch().number >= 9);
+        ask(&mut world, 3, "kept", Request::Acquire);
+        world.drain();
+        assert_eq!(grants(&world, "kept").len(), 1, "p2 is inside all the time");
+        assert!(world.rejects.is_empty());
+    }
+
+    /// More names are in use than one message can list: the roll travels in pieces, and everyone keeps what it has.
+    #[test]
+    fn a_long_roll_travels_in_pieces() {
+        let mut world = many::<Central>(3, &[], Limits::default());
+        let names: Vec<_> = (0..super::super::pieces::IN_ONE + 10).map(|k| alloc::format!("n{k}")).collect();
+        for id in [1, 2] {
+            for name in &names {
+                ask(&mut world, id, name, Request::Acquire);
+            }
+            world.drain();
+        }
+        crash(&mut world, 3);
+        let pieces = world.sent.iter().filter(|(_, _, message)| message.kind() == "Piece").count();
+        // A report in two, and a roll of both in three, which p3, a member of the last one, is sent, too.
+        assert_eq!(pieces, 8);
+        for name in &names {
+            ask(&mut world, 1, name, Request::Release);
+        }
+        world.drain();
+        for name in &names {
+            let ids: Vec<_> = grants(&world, name).iter().map(|(id, _)| *id).collect();
+            assert_eq!(ids, [1, 2], "{name}");
+        }
+    }
+
+    /// Peers that keep to no limit are stopped at one.
+    #[test]
+    fn peers_bring_about_no_more_locks_than_the_limit() {
+        let mut world = many::<RicartAgrawala>(2, &[], Limits { in_use: 1, known: 1 });
+        ask(&mut world, 2, "any", Request::Acquire);
+        let (_, _, message) = world.sent.last().expect("p2 asks p1").clone();
+        for k in 0..50 {
+            let mut message = message.clone();
+            if let crate::LedMessage::Application(super::super::Msg::Part { lock, .. }) = &mut message {
+                *lock = Name::numbered(k);
+            }
+            world.input(NodeId(1), Input::Receive { from: NodeId(2), message });
+        }
+        assert!(known(&world, 1) < 10, "{}", known(&world, 1));
+        assert!(!world.rejects.is_empty());
+    }
+
+    #[test]
+    fn timers_name_their_lock() {
+        let name = Name::new("a").expect("a good name");
+        let timer: AssemblyTimer<(), Name> = AssemblyTimer::Patience(name);
+        assert_eq!(alloc::format!("{timer:?}"), r#"("a", Patience)"#);
+        assert_eq!(alloc::format!("{:?}", AssemblyTimer::<(), ()>::Part((), ())), "Part(())");
+    }
 }

@@ -22,22 +22,28 @@ Usage: cargo xtask <COMMAND>
 Commands:
   test  Run every check, changing no source: format, lints, tests, docs, licences
   tidy  Check links, excerpts, bans and random streams only; builds nothing
-  soak  Run what takes minutes or gigabytes: the long searches of docs/verified.md, all of the second opinion
+  soak  Run what takes minutes or gigabytes; all of it, or what is named: `cargo xtask soak worlds`
   fix   Apply lint suggestions, format, regenerate golden scripts and tables; then read the diff
 
 Exit codes: 0 all passed, 1 a step failed, 2 wrong usage.
 ";
 
+/// The usage, and what can be soaked.
+fn usage() -> String {
+    let soaks = steps::SOAKS.iter().map(|soak| format!("  {:<10} {}\n", soak.name, soak.about));
+    format!("{USAGE}\nSoaks:\n{}", soaks.collect::<String>())
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match parse(&arguments) {
         Ok(Task::Usage) => {
-            print!("{USAGE}");
+            print!("{}", usage());
             ExitCode::SUCCESS
         }
         Ok(Task::Test) => exit_code(steps::run_all("test", steps::TEST)),
         Ok(Task::Tidy) => exit_code(steps::run_all("tidy", steps::TIDY)),
-        Ok(Task::Soak) => exit_code(steps::run_all("soak", steps::SOAK)),
+        Ok(Task::Soak(names)) => exit_code(steps::soak(&names)),
         Ok(Task::Fix) => {
             let fixed = steps::run_all("fix", steps::FIX);
             if fixed.is_ok() {
@@ -57,7 +63,8 @@ enum Task {
     Usage,
     Test,
     Tidy,
-    Soak,
+    /// What is named; everything if nothing is.
+    Soak(Vec<&'static str>),
     Fix,
 }
 
@@ -68,7 +75,7 @@ fn parse(arguments: &[String]) -> Result<Task, String> {
         None | Some("help" | "--help" | "-h") => Task::Usage,
         Some("test") => Task::Test,
         Some("tidy") => Task::Tidy,
-        Some("soak") => Task::Soak,
+        Some("soak") => return parse_soaks(words),
         Some("fix") => Task::Fix,
         Some(other) => {
             return Err(format!("there is no command `{other}`; `cargo xtask --help` lists them."));
@@ -81,6 +88,22 @@ fn parse(arguments: &[String]) -> Result<Task, String> {
             Err(format!("`{extra}` is one argument too many; `cargo xtask --help` shows the usage."))
         }
     }
+}
+
+/// Which soaks are asked for.
+fn parse_soaks<'a>(words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
+    let mut names = Vec::new();
+    for word in words {
+        match steps::SOAKS.iter().find(|soak| soak.name == word) {
+            Some(soak) => names.push(soak.name),
+            None if matches!(word, "--help" | "-h") => return Ok(Task::Usage),
+            None => {
+                let known: Vec<&str> = steps::SOAKS.iter().map(|soak| soak.name).collect();
+                return Err(format!("there is no soak `{word}`; there are {}.", known.join(", ")));
+            }
+        }
+    }
+    Ok(Task::Soak(names))
 }
 
 fn exit_code(result: Result<(), steps::Failed>) -> ExitCode {
@@ -105,7 +128,11 @@ mod tests {
         assert_eq!(parse("test"), Ok(Task::Test));
         assert_eq!(parse("test --help"), Ok(Task::Usage));
         assert_eq!(parse("fix"), Ok(Task::Fix));
-        assert_eq!(parse("soak"), Ok(Task::Soak));
+        assert_eq!(parse("soak"), Ok(Task::Soak(Vec::new())));
+        assert_eq!(parse("soak searches worlds"), Ok(Task::Soak(vec!["searches", "worlds"])));
+        assert_eq!(parse("soak worlds --help"), Ok(Task::Usage));
+        let sentence = parse("soak words").unwrap_err();
+        assert!(sentence.contains("`words`") && sentence.contains("worlds, processes"), "{sentence}");
         assert_eq!(parse("tidy"), Ok(Task::Tidy));
         assert!(parse("tset").unwrap_err().contains("`tset`"));
         assert!(parse("test core").unwrap_err().contains("`core`"));

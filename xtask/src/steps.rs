@@ -41,41 +41,80 @@ pub const TIDY: &[Step] = &[TEXT];
 
 const TEXT: Step = Step { name: "tidy", run: tidy::check_all };
 
-/// What takes minutes or gigabytes. With `CONCLAVE_UPDATE=1` the searches write what they find into the table.
-pub const SOAK: &[Step] = &[
-    Step {
-        name: "the service in 500 worlds where things go wrong",
-        run: || {
-            cargo("test --locked --profile optimised --package conclave-server --test world -- soak")
-                .env(SOAKING, "1")
-                .run()
-        },
+/// Something that takes minutes or gigabytes, by name.
+pub struct Soak {
+    pub name: &'static str,
+    /// In one line, for `--help`.
+    pub about: &'static str,
+    steps: &'static [Step],
+}
+
+/// All of them, in the order in which `cargo xtask soak` runs them.
+pub const SOAKS: &[Soak] = &[
+    Soak {
+        name: "worlds",
+        about: "the service in simulated worlds of 1 to 7 nodes (CONCLAVE_NODES, CONCLAVE_SEEDS=1..100)",
+        steps: &[Step {
+            name: "the service in worlds where things go wrong",
+            run: || {
+                soaking("test --locked --profile optimised --package conclave-server --test world -- soak")
+            },
+        }],
     },
-    Step {
-        name: "the long searches of the table",
-        run: || {
-            cargo("test --locked --profile optimised --package conclave-check --test check verified::")
-                .env(SOAKING, "1")
-                .run()
-        },
+    Soak {
+        name: "processes",
+        about: "real nodes and clients, killed, stopped, cut off, short of files (CONCLAVE_MINUTES=10)",
+        steps: &[Step {
+            name: "real processes of the service to which things are done",
+            run: || {
+                soaking(
+                    "test --locked --profile optimised --package conclave-cli --test service -- soak:: --nocapture",
+                )
+            },
+        }],
     },
-    Step {
-        name: "a thousand runs of each clock algorithm, with wrong clocks and crashes",
-        run: || {
-            cargo("test --locked --profile optimised --package conclave-sim --test sim timekeeping::")
-                .env(SOAKING, "1")
-                .run()
-        },
-    },
-    Step {
-        name: "the second opinion, to the end",
-        run: || {
-            cargo("test --locked --profile optimised --package conclave-check --test check oracle::")
-                .env(SOAKING, "1")
-                .run()
-        },
+    Soak {
+        name: "searches",
+        about: "the long searches of docs/verified.md (CONCLAVE_UPDATE=1 writes it), clocks, the second opinion",
+        steps: &[
+            Step {
+                name: "the long searches of the table",
+                run: || {
+                    soaking(
+                        "test --locked --profile optimised --package conclave-check --test check verified::",
+                    )
+                },
+            },
+            Step {
+                name: "a thousand runs of each clock algorithm, with wrong clocks and crashes",
+                run: || {
+                    soaking(
+                        "test --locked --profile optimised --package conclave-sim --test sim timekeeping::",
+                    )
+                },
+            },
+            Step {
+                name: "the second opinion, to the end",
+                run: || {
+                    soaking(
+                        "test --locked --profile optimised --package conclave-check --test check oracle::",
+                    )
+                },
+            },
+        ],
     },
 ];
+
+/// Runs tests to the end that stop early otherwise, optimised.
+fn soaking(tests: &'static str) -> Result<(), String> {
+    cargo(tests).env(SOAKING, "1").run()
+}
+
+/// Runs the soaks with these names, or all.
+pub fn soak(names: &[&str]) -> Result<(), Failed> {
+    let wanted = SOAKS.iter().filter(|soak| names.is_empty() || names.contains(&soak.name));
+    run_each("soak", &wanted.flat_map(|soak| soak.steps).collect::<Vec<_>>())
+}
 
 /// Writes what can be written. Formatting follows the lints, whose suggestions come unformatted.
 pub const FIX: &[Step] = &[
@@ -135,6 +174,10 @@ fn all_tests() -> Result<(), String> {
 
 /// Runs the steps up to the first that fails, each announced, each with its duration.
 pub fn run_all(task: &'static str, steps: &[Step]) -> Result<(), Failed> {
+    run_each(task, &steps.iter().collect::<Vec<_>>())
+}
+
+fn run_each(task: &'static str, steps: &[&Step]) -> Result<(), Failed> {
     let count = steps.len();
     let start = Instant::now();
     for (index, step) in steps.iter().enumerate() {
@@ -175,6 +218,18 @@ impl fmt::Display for Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn soaks_have_names_of_their_own() {
+        for (at, soak) in SOAKS.iter().enumerate() {
+            assert!(SOAKS[..at].iter().all(|other| other.name != soak.name), "{} twice", soak.name);
+            assert!(
+                !soak.steps.is_empty() && soak.name.len() <= 10 && soak.about.len() <= 100,
+                "{}",
+                soak.name
+            );
+        }
+    }
 
     #[test]
     fn the_first_failure_ends_the_run() {

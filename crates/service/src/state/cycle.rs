@@ -54,11 +54,63 @@ struct Walk {
     has_choice: bool,
 }
 
-/// Requests of which none can be granted before another of them, as far as is known; the same by name.
+/// Requests of which none can be granted before another of them, as far as is known, and what is held until they are.
+///
+/// Requests are crossed out one by one. Only one that is the first of these in all its queues can be, so whenever one is
+/// crossed out, those are looked at again that come to the head of a queue by that, or for whose name a holder less is
+/// stuck. What is stuck of a name is counted, and a strand's grants are freed in the order of their times: each request
+/// leaves once, each grant is freed once, and no set is walked through twice.
 #[derive(Default)]
 struct Stuck {
     waits: BTreeSet<Arrival>,
     queues: BTreeMap<NameKey, BTreeSet<Rank>>,
+    strands: BTreeMap<(SessionId, u32), StuckStrand>,
+    /// Grants of these strands that are not given back before one of the requests is granted.
+    withheld: BTreeSet<Token>,
+    names: BTreeMap<NameKey, Withheld>,
+    /// How many requests were looked at.
+    looks: usize,
+}
+
+/// What one strand waits for, and what it holds meanwhile.
+#[derive(Default)]
+struct StuckStrand {
+    waits: BTreeSet<Arrival>,
+    /// Its grants that are withheld, the one that is freed first at the end.
+    grants: Vec<(Arrival, Token)>,
+}
+
+/// How a name is held by those who are stuck.
+#[derive(Clone, Copy, Default)]
+struct Withheld {
+    exclusive: u64,
+    shared: u64,
+    permits_of_holders: u64,
+    permits: u64,
+}
+
+impl Withheld {
+    fn count(&mut self, mode: &Mode, add: bool) {
+        let change = |number: &mut u64, by: u64| *number = if add { *number + by } else { *number - by };
+        match mode {
+            Mode::Exclusive => change(&mut self.exclusive, 1),
+            Mode::Shared => change(&mut self.shared, 1),
+            Mode::Permits { .. } => {
+                change(&mut self.permits_of_holders, 1);
+                change(&mut self.permits, u64::from(permits_of(mode)));
+            }
+        }
+    }
+
+    fn is_in_the_way(self, mode: Mode) -> bool {
+        match mode {
+            Mode::Exclusive => self.exclusive + self.shared + self.permits_of_holders > 0,
+            Mode::Shared => self.exclusive + self.permits_of_holders > 0,
+            Mode::Permits { count, limit } => {
+                self.exclusive + self.shared > 0 || self.permits + u64::from(count) > u64::from(limit)
+            }
+        }
+    }
 }
 
 impl Stuck {
@@ -67,13 +119,11 @@ impl Stuck {
         for (key, _) in &wait.wants {
             self.queues.entry(*key).or_default().insert(wait.rank);
         }
+        self.strands.entry((wait.session, wait.strand)).or_default().waits.insert(wait.rank.arrival);
     }
 
-    fn remove(&mut self, wait: &Waiting) {
-        self.waits.remove(&wait.rank.arrival);
-        for (key, _) in &wait.wants {
-            self.queues.entry(*key).or_default().remove(&wait.rank);
-        }
+    fn first_of(&self, key: NameKey) -> Option<Rank> {
+        self.queues.get(&key).and_then(BTreeSet::first).copied()
     }
 }
 
@@ -235,47 +285,86 @@ impl State {
         for wait in waits.filter_map(|arrival| self.waits.get(arrival)) {
             stuck.insert(wait);
         }
-        loop {
-            let before = stuck.waits.len();
-            for arrival in stuck.waits.clone() {
-                if let Some(wait) = self.waits.get(&arrival).filter(|wait| !self.is_stuck(wait, &stuck)) {
-                    stuck.remove(wait);
-                }
+        self.withhold(&mut stuck);
+        let mut to_look_at: Vec<Arrival> = stuck.waits.iter().copied().collect();
+        while let Some(arrival) = to_look_at.pop() {
+            let Some(wait) = self.waits.get(&arrival).filter(|_| stuck.waits.contains(&arrival)) else {
+                continue;
+            };
+            stuck.looks += 1;
+            if !self.is_stuck(wait, &stuck) {
+                self.cross_out(wait, &mut stuck, &mut to_look_at);
             }
-            if stuck.waits.len() == before {
-                return stuck;
+        }
+        stuck
+    }
+
+    /// Finds out what is held by strands that are stuck: they need what they asked for after a grant to give it back.
+    fn withhold(&self, stuck: &mut Stuck) {
+        let mut strands = std::mem::take(&mut stuck.strands);
+        for ((session, strand), of) in &mut strands {
+            let Some(session) = self.sessions.get(session) else { continue };
+            let Some(last) = of.waits.last().copied() else { continue };
+            let held = session.held.range((*strand, Token(0))..=(*strand, Token(u64::MAX)));
+            let grants = held.filter_map(|(_, token)| Some((self.grants.get(token)?.after, *token)));
+            of.grants = grants.filter(|(after, _)| *after < last).collect();
+            of.grants.sort_unstable();
+            for (_, token) in &of.grants {
+                stuck.withheld.insert(*token);
+                self.count_withheld(*token, stuck, true, |_| {});
             }
+        }
+        stuck.strands = strands;
+    }
+
+    /// Counts a grant among what is withheld of its names, or no longer.
+    fn count_withheld(&self, token: Token, stuck: &mut Stuck, add: bool, mut tell: impl FnMut(Rank)) {
+        let Some(grant) = self.grants.get(&token) else { return };
+        for key in &grant.names {
+            if let Some(mode) = self.names[*key].holders.get(&token) {
+                stuck.names.entry(*key).or_default().count(mode, add);
+            }
+            stuck.first_of(*key).into_iter().for_each(&mut tell);
+        }
+    }
+
+    fn cross_out(&self, wait: &Waiting, stuck: &mut Stuck, to_look_at: &mut Vec<Arrival>) {
+        let arrival = wait.rank.arrival;
+        stuck.waits.remove(&arrival);
+        for (key, _) in &wait.wants {
+            if let Some(queue) = stuck.queues.get_mut(key) {
+                queue.remove(&wait.rank);
+                to_look_at.extend(queue.first().map(|next| next.arrival));
+            }
+        }
+        let Some(strand) = stuck.strands.get_mut(&(wait.session, wait.strand)) else { return };
+        strand.waits.remove(&arrival);
+        let last = strand.waits.last().copied();
+        let is_free = |(after, _): &(Arrival, Token)| last.is_none_or(|last| *after >= last);
+        let keep = strand.grants.iter().rposition(|grant| !is_free(grant)).map_or(0, |at| at + 1);
+        for (_, token) in strand.grants.split_off(keep) {
+            stuck.withheld.remove(&token);
+            self.count_withheld(token, stuck, false, |first| to_look_at.push(first.arrival));
         }
     }
 
     fn is_stuck(&self, wait: &Waiting, stuck: &Stuck) -> bool {
         wait.wants.iter().any(|(key, mode)| {
-            let first = stuck.queues.get(key).and_then(BTreeSet::first);
-            first.is_some_and(|first| *first < wait.rank)
-                || self.is_withheld(wait, (*key, *mode), &stuck.waits)
+            stuck.first_of(*key).is_some_and(|first| first < wait.rank)
+                || self.is_withheld(wait, (*key, *mode), stuck)
         })
     }
 
     /// Whether a name stays held in a way that does not go with a mode, by holders who need one of those stuck.
-    fn is_withheld(&self, wait: &Waiting, (key, mode): (NameKey, Mode), stuck: &BTreeSet<Arrival>) -> bool {
-        let mut permits = 0;
-        for (token, held) in &self.names[key].holders {
-            let Some(grant) = self.grants.get(token).filter(|_| Some(*token) != wait.converts) else {
-                continue;
-            };
-            if !self.needs_of(grant).any(|arrival| stuck.contains(&arrival)) {
-                continue;
-            }
-            match (mode, held) {
-                (Mode::Shared, Mode::Shared) => {}
-                (Mode::Permits { .. }, Mode::Permits { .. }) => permits += u64::from(permits_of(held)),
-                (Mode::Exclusive | Mode::Shared | Mode::Permits { .. }, _) => return true,
-            }
+    fn is_withheld(&self, wait: &Waiting, (key, mode): (NameKey, Mode), stuck: &Stuck) -> bool {
+        let mut withheld = stuck.names.get(&key).copied().unwrap_or_default();
+        // One who converts is not in its own way.
+        if let Some(own) = wait.converts.filter(|own| stuck.withheld.contains(own))
+            && let Some(held) = self.names[key].holders.get(&own)
+        {
+            withheld.count(held, false);
         }
-        match mode {
-            Mode::Permits { count, limit } => permits + u64::from(count) > u64::from(limit),
-            Mode::Exclusive | Mode::Shared => false,
-        }
+        withheld.is_in_the_way(mode)
     }
 
     fn tell_cycle(&self, walk: &Walk, start: Arrival) -> Vec<Wait> {
@@ -295,5 +384,71 @@ impl State {
     pub(super) fn tell(&self, session: SessionId, name: NameKey, behind: SessionId, holds: bool) -> Wait {
         let owner = self.sessions.get(&session).map(|session| (*session.owner).clone()).unwrap_or_default();
         Wait { session, owner, name: self.names[name].name.clone(), behind, holds }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Acquire, Act, Batch, Command, Life, Owner, Patience, Purpose, RequestId, Want};
+    use crate::reply::Outcome;
+
+    /// A session whose strands wait in a chain: each holds a name and waits for that of the next, the first one for a permit.
+    /// The last one waits for nothing, so nobody is stuck.
+    fn chain(length: u32) -> State {
+        let mut state = State::default();
+        let mut commands = Vec::new();
+        let mut command = |session: u64, act| {
+            let request = RequestId(commands.len() as u64 + 1);
+            let (session, life) = (SessionId(session), Life(1));
+            commands.push(Command { session, life, request, acked: request, settled: Vec::new(), act });
+        };
+        let open = || Act::Open {
+            ttl_ms: 1_000,
+            owner: Owner::default(),
+            ends_with_connection: false,
+            reopens: false,
+        };
+        let lock = |strand, name: String, mode| {
+            let want = Want { name: name.as_str().into(), mode };
+            let patience = Patience::Forever;
+            let (priority, reentrant, lock_delay_ms) = (0, false, 0);
+            let purpose = Purpose::Lock;
+            Act::Acquire(Acquire {
+                wants: vec![want],
+                patience,
+                priority,
+                reentrant,
+                strand,
+                purpose,
+                lock_delay_ms,
+            })
+        };
+        let permit = Mode::Permits { count: 1, limit: 2 };
+        command(1, open());
+        command(2, open());
+        command(2, lock(0, "permits".to_owned(), permit));
+        command(1, lock(1, "permits".to_owned(), permit));
+        for strand in 0..=length {
+            command(1, lock(strand, format!("n{strand}"), Mode::Exclusive));
+        }
+        // Each waits for one that arrives later: the worst order for passes over all.
+        for strand in 1..length {
+            command(1, lock(strand, format!("n{}", strand + 1), Mode::Exclusive));
+        }
+        state.apply(&Batch { now: 1, commands, floor: 0 }, &mut Outcome::default());
+        state
+    }
+
+    #[test]
+    fn each_request_is_looked_at_a_few_times_however_long_the_chain() {
+        for length in [10, 300] {
+            let state = chain(length);
+            assert_eq!(state.waits.len(), length as usize - 1);
+            let stuck = state.stuck_among(state.waits.keys());
+            assert!(stuck.waits.is_empty(), "the last one can go on, and so can all before it");
+            assert!(stuck.withheld.is_empty());
+            assert!(stuck.looks <= 4 * state.waits.len(), "{} looks at {}", stuck.looks, state.waits.len());
+        }
     }
 }

@@ -355,12 +355,14 @@ first_port() {
 }
 
 part_failover() {
-  say "The leader killed"
+  say "The leader killed, and silent"
   local system
   for system in conclave etcd zookeeper; do
     has "$system" || continue
     plan "$system" >"$results/$system.toml"
     measure "failover-$system" failover --cluster "$results/$system.toml" --kills "$KILLS"
+    plan "$system" >"$results/$system.toml"
+    measure "silence-$system" failover --cluster "$results/$system.toml" --kills "$KILLS" --leader silent
   done
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::cluster::{ClusterError, Plan, sole_leader};
-use crate::failover::{self, Failover};
+use crate::failover::{self, Failover, Fate};
 use crate::load::{Load, Shape};
 use crate::rounds::{Named, alternate};
 use crate::target::TargetError;
@@ -110,9 +110,12 @@ struct FailoverArgs {
     /// How many clients load it meanwhile.
     #[arg(long, default_value = "4")]
     clients: NonZeroUsize,
-    /// How often the leader is killed.
+    /// How often the leader is killed, or stopped.
     #[arg(long, default_value = "20")]
     kills: NonZeroUsize,
+    /// What becomes of the leader: it is killed, or stopped, as if its cable were pulled.
+    #[arg(long, value_enum, default_value_t)]
+    leader: Fate,
     /// How long the load flows before each kill, in seconds.
     #[arg(long, default_value = "2", value_parser = seconds)]
     calm: Duration,
@@ -276,12 +279,14 @@ async fn kills(args: &FailoverArgs, out: &mut dyn Write, progress: &mut dyn Writ
         calm: args.calm,
         give_up_after: Duration::from_millis(u64::from(args.give_up_after_ms)),
         ttl: args.common.ttl(),
+        fate: args.leader,
     };
     let outages = failover::run(plan, how, progress).await?;
     writeln!(
         out,
-        "{kind}: {} kills of the leader, time without service: median {:.0} ms, p90 {:.0} ms, max {:.0} ms",
+        "{kind}: {} times the leader was {}, time without service: median {:.0} ms, p90 {:.0} ms, max {:.0} ms",
         outages.each_ms.len(),
+        if args.leader == Fate::Killed { "killed" } else { "silent" },
         outages.median_ms,
         outages.p90_ms,
         outages.max_ms

@@ -15,6 +15,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use thiserror::Error;
 use tokio::process::{Child, Command};
@@ -136,6 +137,15 @@ impl Cluster {
         let moment = Instant::now();
         self.children[node].start_kill()?;
         self.children[node].wait().await?;
+        Ok(moment)
+    }
+
+    /// Stops one without ending it, as if nothing reached it any more, and returns the moment of it.
+    pub fn stop(&mut self, node: usize) -> std::io::Result<Instant> {
+        let pid = self.pid(node).and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| std::io::Error::other("it does not run"))?;
+        let moment = Instant::now();
+        kill_process(pid, Signal::STOP)?;
         Ok(moment)
     }
 

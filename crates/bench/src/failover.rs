@@ -1,8 +1,9 @@
-//! How long nobody is served after the leader was killed.
+//! How long nobody is served after the leader was killed, or fell silent.
 //!
-//! A few clients take and release names of their own without pause. The leader is killed without warning; the time that
-//! counts ends with the first cycle that began after the kill and was completed, whoever's it was. Then the killed node
-//! starts again, and the next kill waits until all nodes are well and the load flows.
+//! A few clients take and release names of their own without pause. The leader is killed without warning, or stopped: then its
+//! connections stay, and nobody says anything on them, as if its cable had been pulled. The time that counts ends with the
+//! first cycle that began after that and was completed, whoever's it was. Then the node starts again, and the next time waits
+//! until all nodes are well and the load flows.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,16 @@ const RETRY: Duration = Duration::from_millis(20);
 /// How long a cluster may take to be well, or to serve again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What becomes of a leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Fate {
+    /// Its process is killed: connections break, and nobody listens any more.
+    #[default]
+    Killed,
+    /// Its process is stopped: connections stay, and nothing is heard of it.
+    Silent,
+}
+
 /// How to go about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failover {
@@ -36,6 +47,8 @@ pub struct Failover {
     pub give_up_after: Duration,
     /// How long sessions outlive their clients.
     pub ttl: Duration,
+    /// What becomes of the leader.
+    pub fate: Fate,
 }
 
 /// What came of it.
@@ -80,14 +93,8 @@ pub async fn run(plan: Plan, how: Failover, progress: &mut dyn Write) -> Result<
     for kill in 1..=how.kills {
         let leader = cluster.leader(target.as_ref(), PATIENCE).await?;
         flow(&pulse, how.calm).await?;
-        let outage = outage(&mut cluster, leader, &pulse).await?;
-        writeln!(
-            progress,
-            "kill {kill} of {}: node {}, {:.0} ms",
-            how.kills,
-            leader + 1,
-            outage.as_millis()
-        )?;
+        let outage = outage(&mut cluster, leader, how.fate, &pulse).await?;
+        writeln!(progress, "{kill} of {}: node {}, {:.0} ms", how.kills, leader + 1, outage.as_millis())?;
         outages.push(outage);
         cluster.restart(leader)?;
     }
@@ -100,10 +107,21 @@ async fn flow(pulse: &Pulse, calm: Duration) -> Result<(), ClusterError> {
     pulse.served_since(Instant::now()).await.map(drop)
 }
 
-async fn outage(cluster: &mut Cluster, leader: usize, pulse: &Pulse) -> Result<Duration, BenchError> {
-    let killed = cluster.kill(leader).await?;
-    let served = pulse.served_since(killed).await?;
-    Ok(served.duration_since(killed))
+async fn outage(
+    cluster: &mut Cluster,
+    leader: usize,
+    fate: Fate,
+    pulse: &Pulse,
+) -> Result<Duration, BenchError> {
+    let gone = match fate {
+        Fate::Killed => cluster.kill(leader).await?,
+        Fate::Silent => cluster.stop(leader)?,
+    };
+    let served = pulse.served_since(gone).await?;
+    if fate == Fate::Silent {
+        cluster.kill(leader).await?;
+    }
+    Ok(served.duration_since(gone))
 }
 
 /// Where the load shows that it is served.

@@ -30,6 +30,8 @@ pub fn run(command: &ServiceCommand) -> Result<Verdict, Failure> {
         ServiceCommand::Why(args) => see::why(args),
         ServiceCommand::Observe(args) => see::observe(args),
         ServiceCommand::Release(args) => see::release(args),
+        ServiceCommand::Sessions(args) => see::sessions(args),
+        ServiceCommand::Token(args) => see::token(args),
         ServiceCommand::Status(args) => status::status(args),
         ServiceCommand::Bench(args) => bench(args),
     }

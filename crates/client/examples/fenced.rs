@@ -5,7 +5,7 @@
 
 use conclave_client::{Client, DEFAULT_ENDPOINT, Request, SessionOptions};
 
-/// A file, a table or a device; in a database, `UPDATE ... WHERE token <= $1`.
+/// A file, a table or a device; in a database, `UPDATE ... SET ..., token = $1 WHERE id = ... AND token <= $1`.
 #[derive(Default)]
 struct Resource {
     newest: u64,
@@ -37,8 +37,10 @@ async fn main() -> Result<(), conclave_client::Error> {
     let quick = client.session(SessionOptions::default().label("quick")).await?;
     let newer = quick.acquire(Request::lock("example/fenced")).await?;
     assert!(resource.write(newer.token(), "quick"));
-    let is_taken = resource.write(guard.token(), "slow");
-    println!("token {} comes after {}: taken: {is_taken}", guard.token(), newer.token());
+    assert!(!resource.write(guard.token(), "slow"));
+    println!("the write with token {} was refused: {} has been seen", guard.token(), newer.token());
     println!("the service says of it: {:?}", client.check("example/fenced", guard.token()).await?.standing());
+    // What was dropped only is released when there is time for it, which the end of a program leaves not.
+    client.shutdown().await;
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! `conclave serve` in one terminal, then `cargo run -p conclave-client --example leader`.
 
-use conclave_client::{Client, DEFAULT_ENDPOINT, Observed, Request, SessionOptions};
+use conclave_client::{Campaign, Client, DEFAULT_ENDPOINT, Observed, SessionOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), conclave_client::Error> {
@@ -12,15 +12,13 @@ async fn main() -> Result<(), conclave_client::Error> {
     show(&observer.next().await?);
 
     let first = client.session(SessionOptions::default().label("first")).await?;
-    let leading = first.campaign(Request::campaign("example/leader", "10.0.0.1:80")).await?;
+    let leading = first.campaign(Campaign::new("example/leader", "10.0.0.1:80")).await?;
     show(&observer.next().await?);
 
     let second = client.session(SessionOptions::default().label("second")).await?;
     let candidate = second.id();
     let waiting =
-        tokio::spawn(
-            async move { second.campaign(Request::campaign("example/leader", "10.0.0.2:80")).await },
-        );
+        tokio::spawn(async move { second.campaign(Campaign::new("example/leader", "10.0.0.2:80")).await });
     // Somebody waits for it: a good moment to hand it over.
     leading.guard().contended().await;
     leading.transfer(candidate).await.map_err(|(_, error)| error)?;

@@ -21,7 +21,7 @@ use crate::cluster::Cluster;
 use crate::entry::{Entry, Pending};
 use crate::error::{Error, Failure};
 use crate::guard::Guard;
-use crate::link::Link;
+use crate::link::{Link, Way};
 use crate::mutant::{self, Mutant};
 use crate::parcel::parcels;
 use crate::session::{LOOK_EVERY, Shared, TAKEN};
@@ -34,9 +34,13 @@ const BACKOFF_LAST: Duration = Duration::from_millis(250);
 const LOOK_FOR_CONNECTION: Duration = Duration::from_millis(100);
 /// A node that says nothing for so long after it was asked something is given up, and another one is tried. Every
 /// request is answered at once, if only by the news that it waits.
-const SILENCE: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_millis(500);
 /// The same for clients whose sessions live shorter than that.
 const SILENCE_LEAST: Duration = Duration::from_millis(200);
+/// How long a silence makes a client more patient.
+const FORGIVEN: Duration = Duration::from_secs(30);
+/// Why sessions are over when the client was shut down.
+const SHUT_DOWN: &str = "the client was shut down";
 /// How long a node may take to say who it is once it is connected, at the most. At first it is given no longer than a
 /// node may be silent, and twice as long each time that all were tried.
 const WELCOME: Duration = Duration::from_secs(3);
@@ -51,6 +55,8 @@ pub enum Order {
     Ask { session: u64, act: Act, ticket: u64, answer: Answer },
     /// Nobody waits any more for the answer to the request with this ticket.
     Abandon { session: u64, ticket: u64 },
+    /// Close all sessions, and end; the other end is told by being dropped.
+    ShutDown(oneshot::Sender<()>),
     /// Somebody noticed that the service may have ended this session.
     RanOut { session: u64, life: u64 },
 }
@@ -80,6 +86,8 @@ impl Answer {
 pub struct Driver {
     options: Arc<Options>,
     cluster: Cluster,
+    /// The connection, for those who read.
+    way: Way,
     inbox: mpsc::UnboundedReceiver<Order>,
     sessions: BTreeMap<u64, Entry>,
     link: Option<Link>,
@@ -102,13 +110,17 @@ pub struct Driver {
     backlogged: BTreeSet<u64>,
     /// Since when the node has been asked something and has said nothing.
     asked_since: Option<Instant>,
+    /// How often nodes were given up lately because they said nothing, and when the last time.
+    silences: (u32, Instant),
+    /// Who waits for its end.
+    farewell: Option<oneshot::Sender<()>>,
 }
 
 /// A driver that ends, be it by a panic or with its runtime, renews nothing any more.
 impl Drop for Driver {
     fn drop(&mut self) {
         for entry in std::mem::take(&mut self.sessions).into_values() {
-            let why = "the client's task ended";
+            let why = if self.farewell.is_some() { SHUT_DOWN } else { "the client's task ended" };
             entry.shared.end(why);
             entry.fail(&Error::SessionOver(why.to_owned()));
         }
@@ -124,11 +136,17 @@ enum Wake {
 }
 
 impl Driver {
-    pub fn new(options: Arc<Options>, cluster: Cluster, inbox: mpsc::UnboundedReceiver<Order>) -> Self {
+    pub fn new(
+        options: Arc<Options>,
+        cluster: Cluster,
+        way: Way,
+        inbox: mpsc::UnboundedReceiver<Order>,
+    ) -> Self {
         let now = Instant::now();
         Self {
             options,
             cluster,
+            way,
             inbox,
             sessions: BTreeMap::new(),
             link: None,
@@ -144,6 +162,8 @@ impl Driver {
             unsafe_from: Moment::MAX,
             backlogged: BTreeSet::new(),
             asked_since: None,
+            silences: (0, now),
+            farewell: None,
         }
     }
 
@@ -158,7 +178,12 @@ impl Driver {
             }
             match wake {
                 Wake::Orders(0) => gone_at = Some(Instant::now() + FAREWELL),
-                Wake::Orders(_) => self.on_orders(&mut orders),
+                Wake::Orders(_) => {
+                    self.on_orders(&mut orders);
+                    if self.farewell.is_some() {
+                        gone_at = Some(Instant::now() + FAREWELL);
+                    }
+                }
                 Wake::Linked(result) => self.on_linked(result),
                 Wake::Event(Ok(Some(message))) => self.on_message(message),
                 Wake::Event(Err(status)) if status.code() == SENT_AWAY => self.on_parted(status.message()),
@@ -235,12 +260,13 @@ impl Driver {
                 if self.failures >= self.options.endpoints.len()
                     && let Some(why) = self.foreign.take()
                 {
-                    self.give_up_opening(&Error::Protocol(why));
+                    self.give_up_opening(&Error::Protocol(why.into()));
                 }
             }
             Ok(link) => {
                 self.failures = 0;
                 self.foreign = None;
+                self.way.set(link.channel.clone());
                 self.link = Some(link);
                 self.backoff = BACKOFF_FIRST;
                 self.say_everything_again();
@@ -275,7 +301,9 @@ impl Driver {
     /// There is no connection any more.
     fn on_parted(&mut self, why: &str) {
         why.clone_into(&mut self.down_why);
-        self.link = None;
+        if self.link.take().is_some() {
+            self.way.forget();
+        }
         self.asked_since = None;
         self.down_since = Instant::now();
         self.wake_at = self.wake_at.min(self.down_since + LOOK_FOR_CONNECTION);
@@ -294,6 +322,20 @@ impl Driver {
                     .extend(self.sessions.get_mut(&session).and_then(|entry| entry.command(request, now)));
             }
         }
+        self.send(commands);
+        if self.farewell.is_some() {
+            self.shut_down(now);
+        }
+    }
+
+    /// Closes all sessions: what they hold is given back.
+    fn shut_down(&mut self, now: Moment) {
+        let close = |entry: &mut Entry| {
+            let request = entry.number(Act::Close(v1::Close {}), 0, Answer::Nobody);
+            entry.command(request, now)
+        };
+        let commands = self.sessions.values_mut().filter_map(close).collect();
+        // Without a connection it is said as soon as there is one.
         self.send(commands);
     }
 
@@ -325,6 +367,10 @@ impl Driver {
             },
             Order::Abandon { session, ticket } => {
                 Some((session, self.sessions.get_mut(&session)?.abandon(ticket)?))
+            }
+            Order::ShutDown(farewell) => {
+                self.farewell = Some(farewell);
+                None
             }
             Order::RanOut { session, life } => {
                 if self.sessions.get(&session).is_some_and(|entry| entry.shared.life == life) {
@@ -374,9 +420,19 @@ impl Driver {
         self.wake_at = self.wake_at.min(now + self.patience_with_silence());
     }
 
+    /// How long a node may be silent. Where one after the other is, they have much to do, and would have more of it if everybody
+    /// asked elsewhere again and again: then it is twice as long each time.
     fn patience_with_silence(&self) -> Duration {
         let shortest = self.sessions.values().map(|entry| entry.shared.ttl / 3).min();
-        shortest.unwrap_or(SILENCE).clamp(SILENCE_LEAST, SILENCE)
+        let usual = shortest.unwrap_or(SILENCE).clamp(SILENCE_LEAST, SILENCE);
+        let (count, last) = self.silences;
+        if last.elapsed() > FORGIVEN { usual } else { usual * 2_u32.pow(count.min(2)) }
+    }
+
+    fn note_silence(&mut self) {
+        let (count, last) = self.silences;
+        let count = if last.elapsed() > FORGIVEN { 0 } else { count };
+        self.silences = (count + 1, Instant::now());
     }
 
     fn on_message(&mut self, message: v1::ToClient) {
@@ -469,6 +525,7 @@ impl Driver {
         let silent_until = self.asked_since.map(|since| since + self.patience_with_silence());
         if silent_until.is_some_and(|until| now >= until) {
             self.silent = self.link.as_ref().map(|link| link.address.clone());
+            self.note_silence();
             self.on_broken("the node does not answer");
         }
         if self.link.is_some() {
@@ -544,7 +601,7 @@ impl Driver {
 
     /// There has been no connection for too long: nobody is left waiting for an answer.
     fn give_up_waiting(&mut self) {
-        let why = Error::Unavailable(self.down_why.clone());
+        let why = Error::Unavailable(self.down_why.clone().into());
         self.give_up_opening(&why);
         for entry in self.sessions.values_mut() {
             entry.give_up_waiting(&why);

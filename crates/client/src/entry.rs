@@ -329,7 +329,12 @@ impl Entry {
 /// Whether the service may refuse it because it remembers too much. What gives something up is never refused.
 fn may_be_refused(act: &Act) -> bool {
     match act {
-        Act::Acquire(_) | Act::Convert(_) | Act::Proclaim(_) | Act::Transfer(_) | Act::Force(_) => true,
+        Act::Acquire(_)
+        | Act::Convert(_)
+        | Act::Proclaim(_)
+        | Act::Transfer(_)
+        | Act::Force(_)
+        | Act::End(_) => true,
         Act::Open(_) | Act::Renew(_) | Act::Close(_) | Act::Cancel(_) | Act::Release(_) => false,
     }
 }

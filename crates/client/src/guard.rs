@@ -1,5 +1,7 @@
 //! What is held.
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -63,25 +65,15 @@ impl GuardState {
     }
 }
 
-/// Something held. It is released when the guard is dropped; [`Guard::release`] waits until that is done.
-#[must_use = "what it guards is released when it is dropped"]
-pub struct Guard {
+/// What is known of something held, for those who work under it: its token, and whether it is still held. It keeps
+/// nothing from being released. Clones are the same.
+#[derive(Clone)]
+pub struct Fence {
     shared: Arc<Shared>,
     state: Arc<GuardState>,
-    /// Keeps the session open.
-    session: Option<Session>,
-    is_released: bool,
 }
 
-impl Guard {
-    pub(crate) fn new(shared: Arc<Shared>, state: Arc<GuardState>) -> Self {
-        Self { shared, state, session: None, is_released: false }
-    }
-
-    pub(crate) fn keep(&mut self, session: Session) {
-        self.session = Some(session);
-    }
-
+impl Fence {
     /// The fencing token: greater than that of every earlier grant of the same names. It is a number for messages and
     /// records, and stays the same when what it stands for is lost; [`Self::check`] gives it only while it is held.
     #[must_use]
@@ -126,8 +118,8 @@ impl Guard {
         self.state.lost.is_cancelled() || self.shared.has_run_out()
     }
 
-    /// A token that is cancelled when it is lost, to hand to whatever must stop then. It is cancelled by the runtime: work
-    /// that blocks the runtime asks [`Self::is_lost`] or [`Self::check`].
+    /// A token that is cancelled when it is lost, to hand to whatever must stop then. It is cancelled by the thread of the
+    /// client: work that may be stopped or suspended asks [`Self::is_lost`] or [`Self::check`].
     #[must_use]
     pub fn cancellation(&self) -> CancellationToken {
         self.state.lost.clone()
@@ -137,6 +129,57 @@ impl Guard {
     #[must_use]
     pub fn why_lost(&self) -> Option<String> {
         self.state.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Fence");
+        shown.field("session", &format_args!("{:016x}", self.shared.id)).field("token", &self.token());
+        shown.field("lost", &self.why_lost()).finish()
+    }
+}
+
+/// Something held. It is released when the guard is dropped; [`Guard::release`] waits until that is done. What it knows of
+/// itself is that of a [`Fence`].
+///
+/// To drop it is to send the release, which takes a program that goes on: at the end of `main` see
+/// [`Client::shutdown`](crate::Client::shutdown).
+#[must_use = "what it guards is released when it is dropped"]
+pub struct Guard {
+    fence: Fence,
+    /// Keeps the session open.
+    session: Option<Session>,
+    is_released: bool,
+}
+
+impl Deref for Guard {
+    type Target = Fence;
+
+    fn deref(&self) -> &Fence {
+        &self.fence
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guard").field(&self.fence).finish()
+    }
+}
+
+impl Guard {
+    pub(crate) fn new(shared: Arc<Shared>, state: Arc<GuardState>) -> Self {
+        Self { fence: Fence { shared, state }, session: None, is_released: false }
+    }
+
+    pub(crate) fn keep(&mut self, session: Session) {
+        self.session = Some(session);
+    }
+
+    /// What is known of it, for those who work under it.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
     }
 
     /// Returns the name as soon as somebody waits for one.
@@ -191,13 +234,16 @@ impl Drop for Guard {
 }
 
 /// Leadership. It is resigned when it is dropped.
+#[derive(Debug)]
 #[must_use = "it is resigned when it is dropped"]
 pub struct Leadership {
     guard: Guard,
 }
 
 impl Leadership {
-    pub(crate) fn new(guard: Guard) -> Self {
+    /// Leadership that a former run of the client had, if that is what the guard of a [resumed](crate::Session::resumed)
+    /// session stands for; otherwise the service refuses what only a leader can do.
+    pub fn of(guard: Guard) -> Self {
         Self { guard }
     }
 

@@ -1,18 +1,51 @@
 //! One stream to one node.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conclave_wire::v1::conclave_client::ConclaveClient;
 use conclave_wire::{PROTOCOL, protocol_mismatch, v1};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::Options;
 use crate::cluster::{Cluster, at};
 
+/// The connection that is in use, for whoever wants to ask something over it.
+#[derive(Clone, Default)]
+pub struct Way(Arc<Mutex<Option<Channel>>>);
+
+impl Way {
+    pub fn get(&self) -> Option<Channel> {
+        self.lock().clone()
+    }
+
+    /// It is this one from now on.
+    pub fn set(&self, channel: Channel) {
+        *self.lock() = Some(channel);
+    }
+
+    /// It is this one, unless there is another.
+    pub fn offer(&self, channel: &Channel) {
+        self.lock().get_or_insert_with(|| channel.clone());
+    }
+
+    /// It led nowhere.
+    pub fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Channel>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A stream over which a node answers.
 pub struct Link {
+    /// Over which connection.
+    pub channel: Channel,
     /// Which node.
     pub address: String,
     /// What goes out.
@@ -58,7 +91,7 @@ impl Link {
             let channel = conclave_wire::channel(&options.transport, address, options.connect_timeout)
                 .map_err(|error| Status::unavailable(error.to_string()))?;
             let (out, outbox) = mpsc::unbounded_channel();
-            let mut client = ConclaveClient::new(channel);
+            let mut client = ConclaveClient::new(channel.clone());
             let mut events = client.talk(UnboundedReceiverStream::new(outbox)).await?.into_inner();
             let first = events.message().await?;
             let welcome = first
@@ -66,7 +99,7 @@ impl Link {
                 .ok_or_else(|| Status::unavailable(format!("{address} did not say who it is")))?;
             understands(address, &welcome)?;
             cluster.is(welcome.cluster).map_err(|other| at(address, &other))?;
-            Ok((Self { address: address.to_owned(), out, events }, welcome))
+            Ok((Self { channel, address: address.to_owned(), out, events }, welcome))
         };
         tokio::time::timeout(limit, connecting)
             .await

@@ -11,11 +11,29 @@ use tonic::{Response, Status, Streaming};
 
 use crate::Client;
 use crate::error::Error;
+use crate::session::Owner;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Who leads.
-pub type Leader = v1::Leader;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// The session that leads.
+    pub session: u64,
+    /// The same, in its own words.
+    pub owner: Owner,
+    /// Since which grant: the fencing token.
+    pub term: u64,
+    /// What it shows.
+    pub value: Vec<u8>,
+}
+
+impl From<v1::Leader> for Leader {
+    fn from(leader: v1::Leader) -> Self {
+        let v1::Leader { session, owner, term, value } = leader;
+        Self { session, owner: owner.unwrap_or_default().into(), term, value: value.to_vec() }
+    }
+}
 
 impl Client {
     /// Asks one node after the other until one answers.
@@ -23,24 +41,19 @@ impl Client {
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
-        self.ask_along(&mut None, ask).await
+        self.ask_along(ask).await
     }
 
-    /// The same, along the way of the question before, as long as it leads somewhere: the pages of an answer share one
-    /// connection.
-    async fn ask_along<T, F>(
-        &self,
-        way: &mut Option<Channel>,
-        ask: impl Fn(VersionedClient) -> F,
-    ) -> Result<T, Error>
+    /// The same, over the connection that is in use, as long as it leads somewhere.
+    async fn ask_along<T, F>(&self, ask: impl Fn(VersionedClient) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
-        if let Some(channel) = way.take()
-            && let Ok(answer) = self.ask_through(channel.clone(), &ask).await
-        {
-            *way = Some(channel);
-            return Ok(answer);
+        if let Some(channel) = self.way.get() {
+            match self.ask_through(channel, &ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(_) => self.way.forget(),
+            }
         }
         let give_up = Instant::now() + self.options.patience;
         loop {
@@ -49,15 +62,13 @@ impl Client {
                 let channel = self.channel(endpoint)?;
                 match self.ask_through(channel.clone(), &ask).await {
                     Ok(answer) => {
-                        *way = Some(channel);
+                        self.way.offer(&channel);
                         return Ok(answer);
                     }
-                    Err(Error::Unavailable(why)) => {
-                        last = Some(Error::Unavailable(format!("{endpoint}: {why}")));
-                    }
+                    Err(Error::Unavailable(why)) => last = Some(Error::Unavailable(why.at(endpoint))),
                     // It would refuse that again, but others may be of another version.
                     Err(Error::Protocol(why)) => {
-                        refusal.get_or_insert_with(|| Error::Protocol(format!("{endpoint}: {why}")));
+                        refusal.get_or_insert_with(|| Error::Protocol(why.at(endpoint)));
                     }
                     Err(error) => return Err(error),
                 }
@@ -66,13 +77,15 @@ impl Client {
                 return Err(refusal);
             }
             if Instant::now() + PAUSE >= give_up {
-                return Err(last.unwrap_or_else(|| Error::Unavailable("no endpoint".to_owned())));
+                return Err(last.unwrap_or_else(|| Error::Unavailable("no endpoint".into())));
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
     fn channel(&self, endpoint: &str) -> Result<Channel, Error> {
+        // Its task belongs to the client, not to whoever asks.
+        let _entered = self.runtime.enter();
         conclave_wire::channel(&self.options.transport, endpoint, self.options.connect_timeout)
             .map_err(|error| Error::Endpoint(error.to_string()))
     }
@@ -89,11 +102,11 @@ impl Client {
         let limit = self.options.connect_timeout * 3;
         match tokio::time::timeout(limit, ask(versioned(channel))).await {
             Ok(answer) => {
-                let answer = answer?;
-                self.cluster.is(named_cluster(answer.metadata()))?;
+                let answer = answer.map_err(Error::of)?;
+                self.cluster.is(named_cluster(answer.metadata())).map_err(Error::of)?;
                 Ok(answer.into_inner())
             }
-            Err(_) => Err(Error::Unavailable("it does not answer".to_owned())),
+            Err(_) => Err(Error::Unavailable("it does not answer".into())),
         }
     }
 
@@ -108,11 +121,11 @@ impl Client {
     }
 
     async fn list_pages(&self, prefix: &str, with_idle: bool) -> Result<Vec<v1::Summary>, Error> {
-        let (mut names, mut way) = (Vec::new(), None);
+        let mut names = Vec::new();
         loop {
             let after = names.last().map(|last: &v1::Summary| last.name.clone()).unwrap_or_default();
             let request = v1::ListRequest { prefix: prefix.to_owned(), after, limit: 0, with_idle };
-            let page = self.ask_along(&mut way, |mut client| {
+            let page = self.ask_along(|mut client| {
                 let request = request.clone();
                 async move { client.list(request).await }
             });
@@ -127,11 +140,10 @@ impl Client {
     /// Everything about a name; nothing if the service does not know it. A long queue comes in pages, each as of its own
     /// moment, which are put together here.
     pub async fn show(&self, name: &str) -> Result<Option<v1::ShowResponse>, Error> {
-        let mut way = None;
-        let Some(mut shown) = self.show_page(&mut way, name, 0, Bytes::new()).await? else { return Ok(None) };
+        let Some(mut shown) = self.show_page(name, 0, Bytes::new()).await? else { return Ok(None) };
         while !shown.next.is_empty() {
             let from = std::mem::take(&mut shown.next);
-            let Some(page) = self.show_page(&mut way, name, 0, from).await? else { break };
+            let Some(page) = self.show_page(name, 0, from).await? else { break };
             shown.holders.extend(page.holders);
             shown.queue.extend(page.queue);
             shown.next = page.next;
@@ -141,18 +153,17 @@ impl Client {
 
     /// The beginning of the same: no more than so many holders and waiters, which are counted in the summary.
     pub async fn show_first(&self, name: &str, limit: u32) -> Result<Option<v1::ShowResponse>, Error> {
-        self.show_page(&mut None, name, limit, Bytes::new()).await
+        self.show_page(name, limit, Bytes::new()).await
     }
 
     async fn show_page(
         &self,
-        way: &mut Option<Channel>,
         name: &str,
         limit: u32,
         from: Bytes,
     ) -> Result<Option<v1::ShowResponse>, Error> {
         let request = v1::ShowRequest { name: name.to_owned(), from, limit };
-        let shown = self.ask_along(way, |mut client| {
+        let shown = self.ask_along(|mut client| {
             let request = request.clone();
             async move { client.show(request).await }
         });
@@ -161,13 +172,12 @@ impl Client {
 
     /// Everything about a session; nothing if there is none.
     pub async fn show_session(&self, session: u64) -> Result<Option<v1::ShowSessionResponse>, Error> {
-        let mut way = None;
-        let Some(mut shown) = self.session_page(&mut way, session, Bytes::new()).await? else {
+        let Some(mut shown) = self.session_page(session, Bytes::new()).await? else {
             return Ok(None);
         };
         while !shown.next.is_empty() {
             let from = std::mem::take(&mut shown.next);
-            let Some(page) = self.session_page(&mut way, session, from).await? else { break };
+            let Some(page) = self.session_page(session, from).await? else { break };
             shown.held.extend(page.held);
             shown.waiting.extend(page.waiting);
             shown.next = page.next;
@@ -177,20 +187,34 @@ impl Client {
 
     async fn session_page(
         &self,
-        way: &mut Option<Channel>,
         session: u64,
         from: Bytes,
     ) -> Result<Option<v1::ShowSessionResponse>, Error> {
-        let shown = self.ask_along(way, |mut client| {
+        let shown = self.ask_along(|mut client| {
             let request = v1::ShowSessionRequest { session, from: from.clone() };
             async move { client.show_session(request).await }
         });
         Ok(Some(shown.await?).filter(|shown| shown.session != 0))
     }
 
+    /// All sessions, in the order of their numbers.
+    pub async fn sessions(&self) -> Result<Vec<v1::SessionLine>, Error> {
+        let mut sessions = Vec::new();
+        loop {
+            let after = sessions.last().map_or(0, |last: &v1::SessionLine| last.session);
+            let request = v1::ListSessionsRequest { after, limit: 0 };
+            let page =
+                self.ask_along(|mut client| async move { client.list_sessions(request).await }).await?;
+            sessions.extend(page.sessions);
+            if !page.more {
+                return Ok(sessions);
+            }
+        }
+    }
+
     /// Which run of its client uses a session, counted from 1; 0 if there is none.
     pub(crate) async fn generation(&self, session: u64) -> Result<u32, Error> {
-        let shown = self.session_page(&mut None, session, Bytes::new()).await?;
+        let shown = self.session_page(session, Bytes::new()).await?;
         Ok(shown.map_or(0, |shown| shown.generation))
     }
 
@@ -304,11 +328,11 @@ impl<T> Following<T> {
             self.stream = None;
             self.failures = (self.failures + 1).min(HOPELESS);
             match ended {
-                Some(status) if is_lasting(status.code()) => return Err(status.into()),
+                Some(status) if is_lasting(status.code()) => return Err(Error::of(status)),
                 ended if self.failures == HOPELESS => {
                     let why =
                         ended.map_or_else(|| "it ended".to_owned(), |status| status.message().to_owned());
-                    return Err(Error::Unavailable(format!("a stream breaks again and again: {why}")));
+                    return Err(Error::Unavailable(format!("a stream breaks again and again: {why}").into()));
                 }
                 _ => {}
             }
@@ -338,7 +362,7 @@ fn is_lasting(code: tonic::Code) -> bool {
 }
 
 /// What an observer sees.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// Grows.
     pub revision: u64,
@@ -346,7 +370,8 @@ pub struct Observed {
     pub leader: Option<Leader>,
 }
 
-/// Follows the leader of a name, through broken connections and changes of node.
+/// Follows the leader of a name, through broken connections and changes of node. While a connection is broken, a term that
+/// begins and ends is not seen; the terms before and after it are.
 pub struct Observer {
     client: Client,
     name: String,
@@ -356,7 +381,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// What is new: at first the present state, then every change. Fails when no node answers for as long as the
+    /// What is new: at first the present state, then every change. Whoever drops the future misses nothing. Fails when no node answers for as long as the
     /// client's patience lasts, and may be asked again.
     pub async fn next(&mut self) -> Result<Observed, Error> {
         loop {
@@ -369,12 +394,13 @@ impl Observer {
                 })
             };
             let Heard::News(answer) = self.following.next(open).await? else { continue };
-            if answer.revision < self.revision || self.last.as_ref() == Some(&answer.leader) {
+            let leader = answer.leader.map(Leader::from);
+            if answer.revision < self.revision || self.last.as_ref() == Some(&leader) {
                 continue;
             }
             self.revision = answer.revision;
-            self.last = Some(answer.leader.clone());
-            return Ok(Observed { revision: answer.revision, leader: answer.leader });
+            self.last = Some(leader.clone());
+            return Ok(Observed { revision: answer.revision, leader });
         }
     }
 }

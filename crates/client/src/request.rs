@@ -55,13 +55,6 @@ impl Request {
         Self { acquire: v1::Acquire { wants, ..v1::Acquire::default() }, queued: None }
     }
 
-    /// Leadership of a name, and the value to show as its leader.
-    pub fn campaign(name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
-        let mut request = Self::lock(name);
-        request.acquire.campaign = Some(value.into().into());
-        request
-    }
-
     /// Holds all of the names in this mode.
     pub fn mode(mut self, mode: Mode) -> Self {
         for want in &mut self.acquire.wants {
@@ -70,7 +63,8 @@ impl Request {
         self
     }
 
-    /// Does not wait.
+    /// Does not wait: it is refused as [`Code::Busy`](crate::Code::Busy) if it cannot be granted at once. See also
+    /// [`Session::try_acquire`](crate::Session::try_acquire).
     pub fn try_once(self) -> Self {
         self.wait(Duration::ZERO)
     }
@@ -111,5 +105,65 @@ impl Request {
     pub fn lock_delay(mut self, delay: Duration) -> Self {
         self.acquire.lock_delay_ms = millis::at_least(delay);
         self
+    }
+}
+
+impl From<&str> for Request {
+    /// One name, alone, for as long a wait as it takes.
+    fn from(name: &str) -> Self {
+        Self::lock(name)
+    }
+}
+
+impl From<String> for Request {
+    /// One name, alone, for as long a wait as it takes.
+    fn from(name: String) -> Self {
+        Self::lock(name)
+    }
+}
+
+/// A campaign to lead a name: built step by step, then given to [`crate::Session::campaign`].
+#[derive(Clone, Debug)]
+#[must_use = "it asks for nothing until a session is given it"]
+pub struct Campaign(pub(crate) Request);
+
+impl Campaign {
+    /// Leadership of a name, and the value to show as its leader.
+    pub fn new(name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        let mut request = Request::lock(name);
+        request.acquire.campaign = Some(value.into().into());
+        Self(request)
+    }
+
+    /// Waits no longer than this; see [`Request::wait`].
+    pub fn wait(self, limit: Duration) -> Self {
+        Self(self.0.wait(limit))
+    }
+
+    /// Goes before all of lower priority; the usual one is 0.
+    pub fn priority(self, priority: i32) -> Self {
+        Self(self.0.priority(priority))
+    }
+
+    /// Which of the session's independent owners asks; see [`Request::strand`].
+    pub fn strand(self, strand: u32) -> Self {
+        Self(self.0.strand(strand))
+    }
+
+    /// Tells how many go before it, once it stands in the queue of the service.
+    pub fn tell_queued(self, to: mpsc::UnboundedSender<u32>) -> Self {
+        Self(self.0.tell_queued(to))
+    }
+
+    /// Keeps the leadership from everybody for so long after the leader was lost; see [`Request::lock_delay`].
+    pub fn lock_delay(self, delay: Duration) -> Self {
+        Self(self.0.lock_delay(delay))
+    }
+}
+
+impl From<Campaign> for Request {
+    /// For whoever treats campaigns and locks alike: what is granted is leadership, as a [`Guard`](crate::Guard).
+    fn from(campaign: Campaign) -> Self {
+        campaign.0
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions: what a client holds, it holds in one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -12,15 +13,14 @@ use conclave_wire::v1::reply::Reply;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::Client;
 use crate::clock::{Clock, Moment};
 use crate::driver::{Answer, Order};
-use crate::error::Error;
-use crate::guard::{Guard, GuardState, Leadership};
+use crate::error::{Error, Lost, Reason};
+use crate::guard::{Fence, Guard, GuardState, Leadership};
 use crate::millis;
 use crate::mutant::{self, Mutant};
-use crate::request::Request;
-
-pub use conclave_wire::v1::Owner;
+use crate::request::{Campaign, Request};
 
 /// Clocks of this machine and of the service may differ in speed by this part, which is far more than they do.
 const DRIFT: f64 = 0.01;
@@ -30,6 +30,33 @@ const LATENESS: Duration = Duration::from_millis(10);
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Why a grant is lost that the service does not count among what the session holds.
 pub const TAKEN: &str = "it was taken while there was no connection";
+
+/// Who a session belongs to, in its own words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// The machine.
+    pub host: String,
+    /// The process on it.
+    pub pid: u32,
+    /// Who runs it.
+    pub user: String,
+    /// What for.
+    pub label: String,
+}
+
+impl From<v1::Owner> for Owner {
+    fn from(owner: v1::Owner) -> Self {
+        let v1::Owner { host, pid, user, label } = owner;
+        Self { host, pid, user, label }
+    }
+}
+
+impl From<Owner> for v1::Owner {
+    fn from(owner: Owner) -> Self {
+        let Owner { host, pid, user, label } = owner;
+        Self { host, pid, user, label }
+    }
+}
 
 /// What a session is to be like.
 #[derive(Clone, Debug)]
@@ -103,6 +130,8 @@ pub struct Shared {
 #[derive(Default)]
 struct Inner {
     guards: BTreeMap<u64, Arc<GuardState>>,
+    /// Tokens of what a former run of the client was granted, and of which nobody has asked for a guard yet.
+    resumed: BTreeSet<u64>,
     why_over: Option<String>,
 }
 
@@ -197,9 +226,21 @@ impl Shared {
     }
 
     pub fn lose(&self, token: u64, why: &str) {
-        if let Some(state) = self.inner().guards.remove(&token) {
+        let mut inner = self.inner();
+        inner.resumed.remove(&token);
+        if let Some(state) = inner.guards.remove(&token) {
             state.lose(why);
         }
+    }
+
+    /// Notes what the service counts as held of what a former run of the client was granted.
+    fn found(&self, held: &[u64]) {
+        self.inner().resumed.extend(held);
+    }
+
+    /// Takes what a former run was granted and nobody has asked for yet.
+    fn take_resumed(&self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.inner().resumed)
     }
 
     /// What the service no longer counts as held is lost. Where it may be held under another token by now, nobody knows
@@ -207,7 +248,9 @@ impl Shared {
     pub fn reconcile(&self, held: &[u64], undecided: &BTreeSet<u64>) -> BTreeSet<u64> {
         let held: BTreeSet<u64> = held.iter().copied().collect();
         let mut doubtful = BTreeSet::new();
-        self.inner().guards.retain(|token, state| {
+        let mut inner = self.inner();
+        inner.resumed.retain(|token| held.contains(token));
+        inner.guards.retain(|token, state| {
             let is_held = held.contains(token);
             let is_undecided = undecided.contains(token);
             if mutant::is(Mutant::KeepsWhatIsGone) {
@@ -226,6 +269,7 @@ impl Shared {
     pub fn end(&self, why: &str) {
         let mut inner = self.inner();
         inner.why_over.get_or_insert_with(|| why.to_owned());
+        inner.resumed.clear();
         for state in std::mem::take(&mut inner.guards).into_values() {
             state.lose(why);
         }
@@ -325,9 +369,9 @@ pub fn gone() -> Error {
 }
 
 /// The last handle closes the session when it goes.
-struct Handle(Arc<Shared>);
+struct LastHandle(Arc<Shared>);
 
-impl Drop for Handle {
+impl Drop for LastHandle {
     fn drop(&mut self) {
         if !self.0.is_over() && !self.0.has_run_out() {
             self.0.tell(Act::Close(v1::Close {}));
@@ -338,33 +382,36 @@ impl Drop for Handle {
 /// A session. Clones are the same session, which is closed when the last of them and of its guards is dropped.
 #[derive(Clone)]
 pub struct Session {
-    handle: Arc<Handle>,
+    handle: Arc<LastHandle>,
+    /// For what is read.
+    client: Client,
 }
 
 impl Session {
     pub(crate) async fn open(
-        orders: mpsc::UnboundedSender<Order>,
-        clock: Arc<dyn Clock>,
+        client: Client,
         options: SessionOptions,
         generation: u32,
     ) -> Result<Self, Error> {
+        let (orders, clock) = (client.orders.clone(), Arc::clone(&client.options.clock));
         let id = options.resume.map_or_else(random, Ok)?;
         let life = life_after(generation, random()?);
         let shared = Arc::new(Shared::new(id, life, options.ttl, orders.clone(), clock));
         let open = v1::Open {
             ttl_ms: millis::at_least(options.ttl),
-            owner: Some(options.owner),
+            owner: Some(options.owner.into()),
             ends_with_connection: options.ends_with_connection,
             reopens: false,
             protocol: PROTOCOL,
         };
         let (to, answer) = oneshot::channel();
-        let session = Self { handle: Arc::new(Handle(Arc::clone(&shared))) };
+        let session = Self { handle: Arc::new(LastHandle(Arc::clone(&shared))), client };
         let order = Order::Open { shared: Arc::clone(&shared), open, answer: Answer::Plain(to) };
         orders.send(order).map_err(|_| gone())?;
         match answer.await.map_err(|_| gone())?? {
-            Reply::Opened(_) => {
-                tokio::spawn(watch_over(Arc::downgrade(&shared), shared.over.clone()));
+            Reply::Opened(opened) => {
+                shared.found(&opened.held);
+                session.client.runtime.spawn(watch_over(Arc::downgrade(&shared), shared.over.clone()));
                 Ok(session)
             }
             other => Err(Error::unexpected(format!("{other:?} for a new session"))),
@@ -394,6 +441,12 @@ impl Session {
         if shared.is_over() || shared.has_run_out() { Duration::ZERO } else { shared.remaining() }
     }
 
+    /// Something that tells when the session is over, and does not keep it open.
+    #[must_use]
+    pub fn downgrade(&self) -> Ending {
+        Ending { over: self.shared().over.clone(), shared: Arc::downgrade(self.shared()) }
+    }
+
     /// Follows [`Self::safe_until`].
     #[must_use]
     pub fn watch_safety(&self) -> watch::Receiver<Moment> {
@@ -418,7 +471,8 @@ impl Session {
 
     /// Waits for a grant. To drop the future is to stop waiting: the request is cancelled, and what may have been
     /// granted meanwhile is released.
-    pub async fn acquire(&self, request: Request) -> Result<Guard, Error> {
+    pub async fn acquire(&self, request: impl Into<Request>) -> Result<Guard, Error> {
+        let request = request.into();
         let (to, answer) = oneshot::channel();
         let shared = self.shared();
         let act = Act::Acquire(request.acquire);
@@ -430,9 +484,72 @@ impl Session {
         Ok(guard)
     }
 
-    /// Waits to become leader.
-    pub async fn campaign(&self, request: Request) -> Result<Leadership, Error> {
-        self.acquire(request).await.map(Leadership::new)
+    /// Does not wait: nothing if it cannot be granted at once, because somebody else has it.
+    pub async fn try_acquire(&self, request: impl Into<Request>) -> Result<Option<Guard>, Error> {
+        if_free(self.acquire(request.into().try_once()).await)
+    }
+
+    /// Waits to become leader. To drop the future is to stop waiting.
+    pub async fn campaign(&self, campaign: Campaign) -> Result<Leadership, Error> {
+        self.acquire(campaign.0).await.map(Leadership::of)
+    }
+
+    /// Does not wait: nothing if somebody else leads.
+    pub async fn try_campaign(&self, campaign: Campaign) -> Result<Option<Leadership>, Error> {
+        let guard = if_free(self.acquire(campaign.0.try_once()).await)?;
+        Ok(guard.map(Leadership::of))
+    }
+
+    /// Does something while a name is held, and releases it. The work is given a [`Fence`], whose token it passes to whatever
+    /// it writes to. If the name is lost meanwhile, the work is dropped where it waits, and the error says so.
+    ///
+    /// ```no_run
+    /// # async fn example(session: conclave_client::Session) -> Result<(), conclave_client::Error> {
+    /// let size = session.with_lock("nightly-backup", async |fence| backup(fence.token()).await).await?;
+    /// # let _: u64 = size; Ok(()) }
+    /// # async fn backup(token: u64) -> u64 { token }
+    /// ```
+    pub async fn with_lock<T>(
+        &self,
+        request: impl Into<Request>,
+        work: impl AsyncFnOnce(Fence) -> T,
+    ) -> Result<T, Error> {
+        let guard = self.acquire(request.into()).await?;
+        let done = tokio::select! {
+            biased;
+            () = guard.lost() => None,
+            value = work(guard.fence()) => Some(value),
+        };
+        let why = "it was lost at the end".to_owned();
+        let lost = guard.check().err();
+        let Some(value) = done.filter(|_| lost.is_none()) else {
+            return Err(Error::Lost(lost.unwrap_or(Lost { token: guard.token(), why })));
+        };
+        // The work is done, and was done while it was held: that the release is not heard of changes nothing about that.
+        drop(guard.release().await);
+        Ok(value)
+    }
+
+    /// Guards of what a former run of the client was granted in this session, for one that was taken up again
+    /// ([`SessionOptions::resume`]): those that were not asked for before. A grant that was made several times to one
+    /// strand has as many guards. Whatever of it has no guard is held until the session ends.
+    pub async fn resumed(&self) -> Result<Vec<Resumed>, Error> {
+        if self.shared().inner().resumed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shown = self.client.show_session(self.id()).await?.unwrap_or_default();
+        let mut taken = self.shared().take_resumed();
+        let mut resumed = Vec::new();
+        for held in shown.held.into_iter().filter(|held| taken.remove(&held.token)) {
+            let names: Vec<String> = held.names.into_iter().map(|want| want.name).collect();
+            for _ in 0..held.depth.max(1) {
+                let mut guard = self.shared().guard(held.token);
+                guard.keep(self.clone());
+                resumed.push(Resumed { guard, names: names.clone() });
+            }
+        }
+        // What is not shown was lost a moment ago.
+        Ok(resumed)
     }
 
     /// Takes a name from whoever holds it, for a reason that they are told.
@@ -446,12 +563,64 @@ impl Session {
         self.shared().done(Act::Force(force)).await
     }
 
+    /// Ends another session, for a reason that its client is told: what it holds is taken from it.
+    pub async fn end(&self, other: u64, reason: &str) -> Result<(), Error> {
+        self.shared().done(Act::End(v1::End { session: other, reason: reason.to_owned() })).await
+    }
+
     /// Closes the session and waits until that is done.
     pub async fn close(self) -> Result<(), Error> {
         match self.shared().ask(Act::Close(v1::Close {})).await {
             Ok(_) | Err(Error::SessionOver(_)) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Tells when a session is over.
+#[derive(Clone)]
+pub struct Ending {
+    over: CancellationToken,
+    shared: Weak<Shared>,
+}
+
+impl Ending {
+    /// Returns when the session is over, with the reason if it is still known.
+    pub async fn over(&self) -> Option<String> {
+        self.over.cancelled().await;
+        self.shared.upgrade().and_then(|shared| shared.inner().why_over.clone())
+    }
+}
+
+impl fmt::Debug for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ending").field("is_over", &self.over.is_cancelled()).finish_non_exhaustive()
+    }
+}
+
+/// What a former run of the client was granted.
+#[derive(Debug)]
+pub struct Resumed {
+    /// Its guard; for leadership see [`Leadership::of`].
+    pub guard: Guard,
+    /// What it is of.
+    pub names: Vec<String>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Session");
+        shown.field("id", &format_args!("{:016x}", self.id())).field("ttl", &self.shared().ttl);
+        shown.field("over", &self.why_over()).finish_non_exhaustive()
+    }
+}
+
+/// A grant, unless somebody else has it.
+fn if_free(acquired: Result<Guard, Error>) -> Result<Option<Guard>, Error> {
+    match acquired {
+        Ok(guard) => Ok(Some(guard)),
+        Err(error) if error.is_busy() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -488,5 +657,5 @@ fn life_after(generation: u32, random: u64) -> u64 {
 fn random() -> Result<u64, Error> {
     getrandom::u64()
         .map(|number| number.max(1))
-        .map_err(|error| Error::Protocol(format!("no randomness: {error}")))
+        .map_err(|error| Error::Machine(Reason::with(format!("no randomness: {error}"), error)))
 }

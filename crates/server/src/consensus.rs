@@ -2,6 +2,7 @@
 
 mod errors;
 pub mod presence;
+pub(crate) mod watchdog;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -36,6 +37,7 @@ use crate::raft::{LeaderId, LogId, Payload, Raft, Types};
 use crate::repair;
 pub use errors::{Kept, Refused, Stale, StartError};
 use presence::{Presence, Witness};
+use watchdog::Watchdog;
 
 /// How long a node that was elected waits before it asks again whether the others follow it.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -61,7 +63,8 @@ pub struct Options {
 /// How fast a node notices that somebody is gone.
 ///
 /// After its leader's last word a node waits for `election_max`, in which it would not vote for anybody else either, and
-/// then for a random time between `election_min` and `election_max`, before it stands for election.
+/// then for `election_min`, before it stands for election; the next node stands a little later. If that leads to nothing they
+/// stand at random times. A leader whose process has ended is replaced at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// How often a leader shows that it is there.
@@ -70,6 +73,52 @@ pub struct Timing {
     pub election_min: Duration,
     /// See above.
     pub election_max: Duration,
+}
+
+/// What goes wrong with times that do not go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// Heartbeats come too often for any network.
+    #[error("a heartbeat every {0:?} is too often: {LEAST_HEARTBEAT:?} at least")]
+    Heartbeat(Duration),
+    /// A single heartbeat that is late would be an election.
+    #[error(
+        "an election timeout of {election:?} is too short for a heartbeat every {heartbeat:?}: it is three times as long \
+             at least"
+    )]
+    Short {
+        /// The election timeout.
+        election: Duration,
+        /// The time between heartbeats.
+        heartbeat: Duration,
+    },
+    /// Nobody would be served for minutes.
+    #[error("an election timeout of {0:?} is too long: {MOST_ELECTION:?} at most")]
+    Long(Duration),
+}
+
+/// Shorter than this nothing is heard in time on any network.
+const LEAST_HEARTBEAT: Duration = Duration::from_millis(10);
+/// The longest election timeout.
+const MOST_ELECTION: Duration = Duration::from_secs(60);
+
+impl Timing {
+    /// A leader that shows every `heartbeat` that it is there, and is given up after about one and a half times `election`.
+    ///
+    /// # Errors
+    /// If they do not go together.
+    pub fn of(heartbeat: Duration, election: Duration) -> Result<Self, TimingError> {
+        if heartbeat < LEAST_HEARTBEAT {
+            return Err(TimingError::Heartbeat(heartbeat));
+        }
+        if election < heartbeat * 3 {
+            return Err(TimingError::Short { election, heartbeat });
+        }
+        if election > MOST_ELECTION {
+            return Err(TimingError::Long(election));
+        }
+        Ok(Self { heartbeat, election_min: election * 3 / 8, election_max: election })
+    }
 }
 
 impl Default for Timing {
@@ -176,6 +225,7 @@ pub struct Consensus {
     state: Shared,
     leader: watch::Receiver<Option<Leader>>,
     witness: Arc<Witness>,
+    watchdog: Arc<Watchdog>,
     presence: watch::Receiver<Presence>,
     closed: Mutex<Option<Closed>>,
     /// Stopped with the node.
@@ -237,6 +287,21 @@ impl Consensus {
         for other in members.keys().filter(|other| **other != id) {
             tasks.spawn(Arc::clone(&witness).ask_often(*other, Arc::clone(&transport)));
         }
+        let watchdog = Arc::new(Watchdog {
+            me: id,
+            members: members.clone(),
+            timing,
+            raft: raft.clone(),
+            gate: Arc::clone(&gate),
+            ear: Arc::clone(&witness.ear),
+            elected: leader.clone(),
+            transport: Arc::clone(&transport),
+            peers: peers(),
+        });
+        if members.len() > 1 {
+            tasks.spawn(Arc::clone(&watchdog).watch());
+            tasks.spawn(Arc::clone(&watchdog).stand_when_silent());
+        }
         tasks.spawn(compact(raft.clone(), reader, compaction.bytes));
         let (closed, tasks) = (Mutex::new(Some(closed)), Mutex::new(tasks));
         let handover = Handover {
@@ -257,6 +322,7 @@ impl Consensus {
             state,
             leader,
             witness,
+            watchdog,
             presence,
             closed,
             tasks,
@@ -317,6 +383,7 @@ impl Consensus {
             gate: Arc::clone(&self.gate),
             handover: self.handover.clone(),
             ear: Arc::clone(&self.witness.ear),
+            watchdog: Arc::clone(&self.watchdog),
             addressee: addressee(&self.members, self.id),
         };
         PeerServer::new(service)

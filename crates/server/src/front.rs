@@ -13,13 +13,17 @@ mod talk;
 mod words;
 
 use std::collections::BTreeMap;
+use std::future::{Future, ready};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use conclave_wire::v1::conclave_client::ConclaveClient;
 use conclave_wire::v1::conclave_server::Conclave;
-use conclave_wire::{Connector, PROTOCOL, is_understood, name_cluster, v1};
+use conclave_wire::{Connector, PROTOCOL, SENT_AWAY, is_understood, name_cluster, v1};
+use futures_util::stream;
+use tokio::sync::watch;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
@@ -55,7 +59,39 @@ pub struct Front {
 /// Where a request is answered.
 enum Place {
     Here,
-    There(Box<ConclaveClient<Channel>>),
+    There(Box<Elsewhere>),
+}
+
+/// The node that leads, as far as this one knows.
+struct Elsewhere {
+    node: ConclaveClient<Channel>,
+    term: u64,
+    leadership: watch::Receiver<Option<Leader>>,
+}
+
+impl Elsewhere {
+    /// Asks there. A leader that is gone may never answer: as soon as another one is known, this is over.
+    async fn ask<T, F>(mut self, ask: impl FnOnce(ConclaveClient<Channel>) -> F) -> Result<T, Status>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let asking = ask(self.node.clone());
+        tokio::select! {
+            biased;
+            answer = asking => answer,
+            () = self.is_replaced() => Err(Status::unavailable("another node leads by now")),
+        }
+    }
+
+    /// Returns when another leader is known.
+    async fn is_replaced(&mut self) {
+        let term = self.term;
+        let is_later = |leader: &Option<Leader>| leader.is_some_and(|leader| leader.term > term);
+        if self.leadership.wait_for(is_later).await.is_err() {
+            // This node stops, which its clients notice in another way.
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -75,14 +111,15 @@ impl Front {
 
     /// Finds out where a request is answered, and waits a little where nobody leads.
     async fn place<T>(&self, request: &Request<T>) -> Result<Place, Status> {
-        let leader = self.find_leader().await?;
+        let Leader { id: leader, term, .. } = self.find_leader().await?;
         if leader == self.id {
             return Ok(Place::Here);
         }
         if request.metadata().contains_key(FORWARDED) {
             return Err(Status::unavailable("this node does not lead"));
         }
-        Ok(Place::There(Box::new(ConclaveClient::new(self.channel(leader)?))))
+        let node = ConclaveClient::new(self.channel(leader)?);
+        Ok(Place::There(Box::new(Elsewhere { node, term, leadership: self.consensus.leader() })))
     }
 
     /// The same for what is asked without a session: sessions say which version they speak when they are opened.
@@ -99,16 +136,16 @@ impl Front {
     }
 
     /// The node that leads, unless nothing is heard of it.
-    async fn find_leader(&self) -> Result<u64, Status> {
+    async fn find_leader(&self) -> Result<Leader, Status> {
         let leader =
             self.elected().await.ok_or_else(|| Status::unavailable("no node leads at the moment"))?;
         if self.consensus.hears(leader) {
-            return Ok(leader.id);
+            return Ok(leader);
         }
         let mut presence = self.consensus.presence();
         let back = presence.wait_for(|presence| presence.condition.is_served());
-        let back = tokio::time::timeout(SILENCE_PATIENCE, back).await;
-        let leader = back.ok().and_then(Result::ok).and_then(|presence| presence.condition.leader(self.id));
+        let is_back = matches!(tokio::time::timeout(SILENCE_PATIENCE, back).await, Ok(Ok(_)));
+        let leader = (*self.consensus.leader().borrow()).filter(|_| is_back);
         leader.ok_or_else(|| Status::unavailable("no majority of the nodes answers"))
     }
 
@@ -143,15 +180,20 @@ impl Front {
         }
     }
 
-    /// Passes a client's stream on to the leader and what it says back.
+    /// Passes a client's stream on to the leader and what it says back, until another node leads.
     async fn pass_on(
         &self,
-        mut leader: ConclaveClient<Channel>,
+        leader: Elsewhere,
         said: Streaming<v1::ToServer>,
     ) -> Result<Response<Answers<v1::ToClient>>, Status> {
         let node = self.id;
         let said = said.map_while(Result::ok);
-        let answers = leader.talk(forwarded(Request::new(said))).await?.into_inner();
+        let mut watched =
+            Elsewhere { node: leader.node.clone(), term: leader.term, leadership: leader.leadership.clone() };
+        let talk = |mut leader: ConclaveClient<Channel>| async move {
+            leader.talk(forwarded(Request::new(said))).await
+        };
+        let answers = leader.ask(talk).await?.into_inner();
         let answers = answers.map(move |answer| {
             let mut answer = answer?;
             if let Some(welcome) = &mut answer.welcome {
@@ -159,7 +201,20 @@ impl Front {
             }
             Ok(answer)
         });
-        Ok(Response::new(Box::pin(answers)))
+        let is_replaced = Arc::new(AtomicBool::new(false));
+        let notes = Arc::clone(&is_replaced);
+        let replaced = async move {
+            watched.is_replaced().await;
+            notes.store(true, Ordering::Relaxed);
+        };
+        let answers = futures_util::StreamExt::take_until(answers, replaced);
+        // A stream that ends by itself was broken.
+        let last = stream::once(async move {
+            let away = || Status::new(SENT_AWAY, "another node leads by now");
+            is_replaced.load(Ordering::Relaxed).then(away)
+        });
+        let last = futures_util::StreamExt::filter_map(last, |away| ready(away.map(Err)));
+        Ok(Response::new(Box::pin(answers.chain(last))))
     }
 }
 
@@ -198,14 +253,18 @@ impl Conclave for Front {
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
         match self.place_of_read(&request).await? {
             Place::Here => self.read(|picture| reads::list(picture, request.get_ref())).await,
-            Place::There(mut leader) => leader.list(forwarded(request)).await,
+            Place::There(leader) => {
+                leader.ask(|mut leader| async move { leader.list(forwarded(request)).await }).await
+            }
         }
     }
 
     async fn show(&self, request: Request<v1::ShowRequest>) -> Result<Response<v1::ShowResponse>, Status> {
         match self.place_of_read(&request).await? {
             Place::Here => self.try_read(|picture| reads::show(picture, request.get_ref())).await,
-            Place::There(mut leader) => leader.show(forwarded(request)).await,
+            Place::There(leader) => {
+                leader.ask(|mut leader| async move { leader.show(forwarded(request)).await }).await
+            }
         }
     }
 
@@ -215,21 +274,39 @@ impl Conclave for Front {
     ) -> Result<Response<v1::ShowSessionResponse>, Status> {
         match self.place_of_read(&request).await? {
             Place::Here => self.try_read(|picture| reads::show_session(picture, request.get_ref())).await,
-            Place::There(mut leader) => leader.show_session(forwarded(request)).await,
+            Place::There(leader) => {
+                leader.ask(|mut leader| async move { leader.show_session(forwarded(request)).await }).await
+            }
+        }
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        match self.place_of_read(&request).await? {
+            Place::Here => self.read(|picture| reads::list_sessions(picture, request.get_ref())).await,
+            Place::There(leader) => {
+                leader.ask(|mut leader| async move { leader.list_sessions(forwarded(request)).await }).await
+            }
         }
     }
 
     async fn why(&self, request: Request<v1::WhyRequest>) -> Result<Response<v1::WhyResponse>, Status> {
         match self.place_of_read(&request).await? {
             Place::Here => self.read(|picture| reads::why(picture, request.get_ref())).await,
-            Place::There(mut leader) => leader.why(forwarded(request)).await,
+            Place::There(leader) => {
+                leader.ask(|mut leader| async move { leader.why(forwarded(request)).await }).await
+            }
         }
     }
 
     async fn check(&self, request: Request<v1::CheckRequest>) -> Result<Response<v1::CheckResponse>, Status> {
         match self.place_of_read(&request).await? {
             Place::Here => self.read(|picture| reads::check(picture, request.get_ref())).await,
-            Place::There(mut leader) => leader.check(forwarded(request)).await,
+            Place::There(leader) => {
+                leader.ask(|mut leader| async move { leader.check(forwarded(request)).await }).await
+            }
         }
     }
 
@@ -239,8 +316,11 @@ impl Conclave for Front {
     ) -> Result<Response<Self::ObserveStream>, Status> {
         match self.place_of_read(&request).await? {
             Place::Here => self.observe_here(&request.into_inner().name).await,
-            Place::There(mut leader) => {
-                let answers = leader.observe(forwarded(request)).await?;
+            Place::There(leader) => {
+                let ask = |mut leader: ConclaveClient<Channel>| async move {
+                    leader.observe(forwarded(request)).await
+                };
+                let answers = leader.ask(ask).await?;
                 Ok(answers.map(|answers| Box::pin(answers) as _))
             }
         }
@@ -249,8 +329,11 @@ impl Conclave for Front {
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         match self.place_of_read(&request).await? {
             Place::Here => self.watch_here(request.into_inner()).await,
-            Place::There(mut leader) => {
-                let answers = leader.watch(forwarded(request)).await?;
+            Place::There(leader) => {
+                let ask = |mut leader: ConclaveClient<Channel>| async move {
+                    leader.watch(forwarded(request)).await
+                };
+                let answers = leader.ask(ask).await?;
                 Ok(answers.map(|answers| Box::pin(answers) as _))
             }
         }

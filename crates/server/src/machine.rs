@@ -126,8 +126,8 @@ impl Machine {
 /// The state before the first batch.
 fn blank() -> State {
     #[cfg(feature = "mutants")]
-    if crate::mutant::is(crate::mutant::Mutant::ForgetsRequests) {
-        return State::with_fault(conclave_service::Fault::ForgetRequests);
+    if let Some(crate::mutant::Mutant::Faulty(fault)) = crate::mutant::chosen() {
+        return State::with_fault(fault);
     }
     State::default()
 }

@@ -36,13 +36,19 @@ pub enum Mutant {
     AnyHeir,
     /// Who was elected last is taken for a leader that serves, however long it has been silent.
     TrustsElections,
+    /// A node that is told that the leader is gone does not look for itself.
+    BelievesOneNode,
     /// A page ends by the number of items only.
     PagesByCount,
     /// A client is told everything in one message, however long that is.
     SaysAllAtOnce,
-    /// It does not remember which requests it has seen.
+    /// Leases run out twice as fast as they should.
+    HurriesTime,
+    /// Those who follow an election are not told of changes.
+    TellsNoLeaders,
+    /// The state machine does something wrong.
     #[cfg(feature = "mutants")]
-    ForgetsRequests,
+    Faulty(conclave_service::Fault),
 }
 
 #[cfg(feature = "mutants")]
@@ -56,9 +62,15 @@ pub fn choose(mutant: Mutant) {
 
 #[cfg(feature = "mutants")]
 pub(crate) fn is(mutant: Mutant) -> bool {
+    chosen() == Some(mutant)
+}
+
+/// What this process does wrong, if anything.
+#[cfg(feature = "mutants")]
+pub(crate) fn chosen() -> Option<Mutant> {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(choose_by_environment);
-    CHOSEN.get() == Some(&mutant)
+    CHOSEN.get().copied()
 }
 
 /// Those that a process can be by its environment.
@@ -77,6 +89,7 @@ const ALL: &[Mutant] = &[
     Mutant::ChasesLeader,
     Mutant::AnyHeir,
     Mutant::TrustsElections,
+    Mutant::BelievesOneNode,
     Mutant::PagesByCount,
     Mutant::SaysAllAtOnce,
 ];

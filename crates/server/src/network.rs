@@ -279,6 +279,18 @@ impl Peer {
         whole(&frame.payload).map_err(|error| unclear(&error))
     }
 
+    /// Keeps a stream open on which nothing is said; returns when it breaks.
+    pub(crate) async fn pulse(&self, limit: Duration) -> Result<(), RpcError> {
+        let mut client = self.link.client()?;
+        let mut asking = Asking { link: &self.link, answered: false };
+        let opened = timeout(limit, client.pulse(self.link.request(Frame::default()))).await;
+        let opened = opened.map_err(|_| self.late(RPCTypes::Vote, limit))?;
+        asking.answered = true;
+        let mut pulse = opened.map_err(|status| self.link.refused(&status))?.into_inner();
+        while let Ok(Some(_)) = pulse.message().await {}
+        Ok(())
+    }
+
     /// The vote of a node that is not asked, because this one may not stand for election.
     fn unasked(&self, rpc: &VoteRequest<Types>) -> Option<VoteResponse<Types>> {
         let may_stand = self.gate.as_ref().is_some_and(|gate| gate.may_stand());

@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::birth::{Gate, Question, past};
 use crate::consensus::presence::Ear;
+use crate::consensus::watchdog::{Sighting, Watchdog};
 use crate::disk::FORMAT;
 use crate::handover::Handover;
 use crate::mutant::{self, Mutant};
@@ -31,6 +32,7 @@ pub struct PeerService {
     pub(crate) gate: Arc<Gate>,
     pub(crate) handover: Handover,
     pub(crate) ear: Arc<Ear>,
+    pub(crate) watchdog: Arc<Watchdog>,
     /// How requests to this node begin.
     pub(crate) addressee: String,
 }
@@ -108,6 +110,7 @@ fn stopped(error: impl std::fmt::Display) -> Status {
 #[tonic::async_trait]
 impl Peer for PeerService {
     type AppendStream = Answers;
+    type PulseStream = Answers;
 
     async fn append(&self, request: Request<Streaming<Frame>>) -> Result<Response<Answers>, Status> {
         self.is_meant(&request)?;
@@ -171,6 +174,23 @@ impl Peer for PeerService {
             tokio::spawn(self.handover.clone().grant(plea));
         }
         Ok(Response::new(answer(&past)?))
+    }
+
+    async fn pulse(&self, request: Request<Frame>) -> Result<Response<Answers>, Status> {
+        self.is_meant(&request)?;
+        let mut elected = self.watchdog.elected.clone();
+        // It ends with this node, too: then nobody is left to say who was elected.
+        let follows = async move {
+            elected.wait_for(|leader| leader.is_some_and(|leader| !leader.is_me)).await.is_ok()
+        };
+        let nothing = stream::once(follows).filter_map(|_| ready(None));
+        Ok(Response::new(Box::pin(nothing)))
+    }
+
+    async fn gone(&self, request: Request<Frame>) -> Result<Response<Frame>, Status> {
+        let sighting: Sighting = self.question(&request)?;
+        let finding = self.watchdog.on_sighting(sighting).await.map_err(stopped)?;
+        Ok(Response::new(answer(&finding)?))
     }
 }
 

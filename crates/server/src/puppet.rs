@@ -294,6 +294,7 @@ type Answers = Pin<Box<dyn Stream<Item = Result<Frame, Status>> + Send>>;
 #[tonic::async_trait]
 impl Peer for Puppet {
     type AppendStream = Answers;
+    type PulseStream = Answers;
 
     async fn append(&self, request: Request<Streaming<Frame>>) -> Result<Response<Answers>, Status> {
         if !self.script().follows {
@@ -330,6 +331,14 @@ impl Peer for Puppet {
 
     async fn transfer_leader(&self, _: Request<Frame>) -> Result<Response<Frame>, Status> {
         Err(Status::unavailable("a puppet does not lead"))
+    }
+
+    async fn pulse(&self, _: Request<Frame>) -> Result<Response<Answers>, Status> {
+        Err(Status::unavailable("a puppet has no pulse"))
+    }
+
+    async fn gone(&self, _: Request<Frame>) -> Result<Response<Frame>, Status> {
+        Err(Status::unavailable("a puppet sees nothing"))
     }
 
     async fn past(&self, _: Request<Frame>) -> Result<Response<Frame>, Status> {

@@ -180,6 +180,13 @@ pub enum Act {
     },
     /// The leader noticed that the session's connection ended. Only the server says this, under request 0.
     Disconnected,
+    /// End another session: whatever it holds is taken from it, whatever it waits for is cancelled.
+    End {
+        /// Which.
+        session: SessionId,
+        /// Why, for its client and for the history.
+        reason: Arc<str>,
+    },
 }
 
 /// Everything about an acquisition.
@@ -198,7 +205,8 @@ pub struct Acquire {
     pub strand: u32,
     /// What kind of thing the names are.
     pub purpose: Purpose,
-    /// After its holder was lost rather than released it, nobody gets a name for so long. The last one given counts.
+    /// After its holder was lost rather than released it, nobody gets a name for so long. The longest of those who hold it
+    /// together counts.
     pub lock_delay_ms: u32,
 }
 

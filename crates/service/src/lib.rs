@@ -53,5 +53,6 @@ pub use reply::{Failure, Held, Leader, LeaderChange, Message, Notice, Outcome, R
 pub use state::Fault;
 pub use state::{Picture, State};
 pub use view::{
-    HolderView, NameView, PastView, QueuePlace, SessionView, Standing, Step, Summary, Totals, WaiterView,
+    HolderView, NameView, PastView, QueuePlace, SessionLine, SessionView, Standing, Step, Summary, Totals,
+    WaiterView,
 };

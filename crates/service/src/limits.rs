@@ -70,6 +70,7 @@ pub fn check(act: &Act) -> Result<(), Failure> {
         Act::Convert { name, mode, .. } => check_name(name).and_then(|()| check_mode(*mode)),
         Act::Proclaim { value, .. } => check_value(value),
         Act::Force { name, reason, .. } => check_name(name).and_then(|()| check_reason(reason)),
+        Act::End { reason, .. } => check_reason(reason),
         Act::Renew | Act::Close | Act::Cancel(_) => Ok(()),
         Act::Release(_) | Act::Transfer { .. } | Act::Disconnected => Ok(()),
     }

@@ -120,6 +120,9 @@ pub enum Failure {
     /// It makes no sense.
     #[error("{0}")]
     Invalid(Arc<str>),
+    /// There is no session of that number to do something to.
+    #[error("there is no session {0}")]
+    NoSuchSession(SessionId),
 }
 
 /// One step of a chain of waiting.

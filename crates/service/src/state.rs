@@ -60,7 +60,8 @@
 //!   and only until the next time: a release that was sent before the answer gives back what it meant.
 //! - A strand is taken to need what it asked for *after* a grant before it releases that grant. What it asked for before
 //!   does not count, so that one may ask for many things at a time; if it needs them all, it should ask for them together.
-//! - A lock delay is a matter of the name: the one that came with the last grant counts. A release by force begins none.
+//! - A lock delay is a matter of the name: the longest of those who hold it together counts, whichever of them is lost, and
+//!   nobody gets the name meanwhile, not even another sharer. A release by force begins none.
 //! - Holders are told that somebody waits when a request in whose way they are arrives or comes to the head of its queue.
 
 mod acquire;

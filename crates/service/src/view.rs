@@ -169,3 +169,20 @@ pub struct Totals {
     /// Grants ever made.
     pub grants: u64,
 }
+
+/// One line of a list of sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionLine {
+    /// Which.
+    pub session: SessionId,
+    /// Whose.
+    pub owner: Owner,
+    /// Its time to live.
+    pub ttl_ms: u32,
+    /// How much of that is left.
+    pub expires_in: Millis,
+    /// How many grants it holds.
+    pub held: u64,
+    /// How many of its requests wait.
+    pub waiting: u64,
+}

@@ -44,7 +44,8 @@ impl Conclave {
         let first = self.endpoints.next()?.to_owned();
         let others = self.endpoints.all().iter().filter(|endpoint| **endpoint != first).cloned();
         let endpoints: Vec<String> = std::iter::once(first.clone()).chain(others).collect();
-        conclave_client::Client::with(Options::new(endpoints)).map_err(told)
+        // The generator takes one thread for everything.
+        conclave_client::Client::with(Options::new(endpoints).in_this_runtime()).map_err(told)
     }
 
     fn session(&self) -> SessionOptions {
@@ -54,7 +55,8 @@ impl Conclave {
 
 fn told(error: Error) -> TargetError {
     match error {
-        Error::Unavailable(why) | Error::SessionOver(why) => TargetError::Lost(why),
+        Error::Unavailable(why) => TargetError::Lost(why.to_string()),
+        Error::SessionOver(why) => TargetError::Lost(why),
         other => TargetError::Refused(other.to_string()),
     }
 }

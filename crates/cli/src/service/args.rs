@@ -9,7 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::config::{Members, parse_members};
 use super::duration::parse_duration;
 use super::limits::{
-    parse_label, parse_lock_delay, parse_name, parse_node, parse_reason, parse_ttl, parse_value,
+    parse_label, parse_lock_delay, parse_name, parse_node, parse_reason, parse_session, parse_ttl,
+    parse_value,
 };
 
 const WAITING: &str = "Waiting";
@@ -36,6 +37,10 @@ pub enum ServiceCommand {
     Observe(OfArgs),
     /// Force-release a lock or a leadership.
     Release(ReleaseArgs),
+    /// List the sessions of the service, or end one.
+    Sessions(SessionsArgs),
+    /// Check a fencing token.
+    Token(TokenArgs),
     /// Show the nodes of the service, and whether requests are served.
     Status(StatusArgs),
     /// Measure the service, or others like it.
@@ -71,6 +76,13 @@ pub struct ServeArgs {
     /// Take a snapshot and drop the log before it after this many MiB of new log.
     #[arg(long, value_name = "MIB", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub snapshot_every: u16,
+    /// Time between two heartbeats of a leader, which must be answered within it; the same on all nodes [default: 100ms].
+    #[arg(long, value_name = "T", value_parser = parse_duration)]
+    pub heartbeat: Option<Duration>,
+    /// How long a leader may be silent before others may be elected; three heartbeats at least, the same on all nodes. For
+    /// nodes far from each other, or with slow disks, make both longer [default: 400ms].
+    #[arg(long, value_name = "T", value_parser = parse_duration)]
+    pub election_timeout: Option<Duration>,
     /// Repair a damaged data directory: move its files into a subdirectory damaged-N, start with an empty log, and fetch
     /// everything from the other nodes. Refused on a single node, and if nothing is damaged.
     #[arg(long)]
@@ -284,6 +296,57 @@ pub struct ReleaseArgs {
     pub endpoints: EndpointArgs,
 }
 
+/// Options of `conclave sessions`.
+#[derive(Debug, Args)]
+#[command(after_help = SESSIONS_EXAMPLES)]
+pub struct SessionsArgs {
+    /// End this session, given by its 16 hexadecimal digits: what it holds is taken from it. Not safe by itself, since its
+    /// client may still be working when the next one is granted the same.
+    #[arg(long, value_name = "SESSION", value_parser = parse_session, requires = "reason")]
+    pub end: Option<u64>,
+    /// Reason, shown to its client and kept in the history.
+    #[arg(long, value_name = "TEXT", value_parser = parse_reason, requires = "end")]
+    pub reason: Option<String>,
+    /// Print JSON, one line per session.
+    #[arg(long, conflicts_with = "end")]
+    pub json: bool,
+    #[command(flatten)]
+    pub endpoints: EndpointArgs,
+}
+
+/// Options of `conclave token`.
+#[derive(Debug, Args)]
+#[command(after_help = TOKEN_EXAMPLES)]
+pub struct TokenArgs {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub action: TokenAction,
+}
+
+/// What can be done with a token.
+#[derive(Debug, Subcommand)]
+pub enum TokenAction {
+    /// Tell whether a fencing token is still held, and exit with 0 only then.
+    #[command(after_help = TOKEN_EXAMPLES)]
+    Check(TokenCheckArgs),
+}
+
+/// Options of `conclave token check`.
+#[derive(Debug, Args)]
+pub struct TokenCheckArgs {
+    /// Name of the lock or leadership.
+    #[arg(value_parser = parse_name)]
+    pub name: String,
+    /// The fencing token: CONCLAVE_TOKEN of a command that runs under 'conclave lock'.
+    #[arg(value_name = "TOKEN")]
+    pub token: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub endpoints: EndpointArgs,
+}
+
 /// Options of `conclave status`.
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_EXAMPLES)]
@@ -383,6 +446,20 @@ The holder is told and its token is stale from then on, but it may not have stop
 safe from it. Exit codes: 0 released, 1 nobody holds it (or not with this --token), 123 the service does not answer, \
 124 it refuses, 2 wrong usage.";
 
+const SESSIONS_EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
+  conclave sessions
+  conclave sessions --end 5f3a9c0e12d4b687 --reason 'host is gone for good'
+
+Every 'conclave lock' and every client has a session; what it holds is freed when it ends, or when it was silent for its TTL. \
+Exit codes: 0 listed or ended, 1 there is no such session, 123 the service does not answer, 124 it refuses, 2 wrong usage.";
+
+const TOKEN_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
+  conclave token check nightly-backup \"$CONCLAVE_TOKEN\" && upload
+
+The answer is as of now: the token may be worth nothing a moment later. What must be sure passes the token on, to a resource that \
+refuses older ones. Exit codes: 0 it is held, 1 it is not (released, stale or unknown), 123 the service does not answer, 124 it \
+refuses, 2 wrong usage.";
+
 const STATUS_EXAMPLES: &str = "\x1b[1;4mExample:\x1b[0m
   conclave status --endpoints 127.0.0.1:7401
 
@@ -401,7 +478,10 @@ mod tests {
     #[test]
     fn every_command_tells_its_exit_codes() {
         let mut command = crate::args::command();
-        for name in ["serve", "lock", "elect", "ls", "show", "why", "observe", "release", "status"] {
+        for name in [
+            "serve", "lock", "elect", "ls", "show", "why", "observe", "release", "sessions", "token",
+            "status",
+        ] {
             let command = command.find_subcommand_mut(name).expect("it is a command");
             // However the lines are wrapped.
             let help = command.render_long_help().to_string();

@@ -24,6 +24,10 @@ pub struct ClusterFile {
     pub endpoints: Vec<String>,
     /// Where nodes keep their data; each takes the directory of its number in it.
     pub data: Option<PathBuf>,
+    /// How often a leader shows that it is there, as on the command line.
+    pub heartbeat: Option<String>,
+    /// How long it may be silent, as on the command line.
+    pub election_timeout: Option<String>,
 }
 
 impl ClusterFile {

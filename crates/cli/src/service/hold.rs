@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use conclave_client::{Client, Error, Guard, Mode, Owner, Request, Session, SessionOptions};
+use conclave_client::{Campaign, Client, Error, Guard, Mode, Owner, Request, Session, SessionOptions};
 use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -143,7 +143,8 @@ pub fn lock(args: &HoldArgs) -> Result<Verdict, Failure> {
 pub fn elect(args: &ElectArgs) -> Result<Verdict, Failure> {
     let owner = SessionOptions::default().owner;
     let value = args.value.clone().unwrap_or_else(|| format!("{}:{}", owner.host, owner.pid));
-    let request = patient(Request::campaign(&args.name, value).priority(args.run.priority), &args.patience);
+    let campaign = Campaign::new(&args.name, value).priority(args.run.priority);
+    let request = patient(campaign.into(), &args.patience);
     run_client(async {
         let mut signals = Signals::listen()?;
         let holding = Holding {

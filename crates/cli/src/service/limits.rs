@@ -72,6 +72,17 @@ pub fn parse_lock_delay(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The number of a session, as it is printed.
+pub fn parse_session(text: &str) -> Result<u64, String> {
+    let is_hex = text.len() == 16 && text.chars().all(|digit| digit.is_ascii_hexdigit());
+    match u64::from_str_radix(text, 16) {
+        Ok(id @ 1..) if is_hex => Ok(id),
+        _ => Err(format!(
+            "'{text}' is not a session: 16 hexadecimal digits, as 'conclave sessions' prints them"
+        )),
+    }
+}
+
 /// The number of a node.
 pub fn parse_node(text: &str) -> Result<u64, String> {
     match text.parse() {
@@ -140,6 +151,12 @@ mod tests {
             assert!(parse_node(id).is_err(), "{id}");
         }
         assert_eq!(parse_node("7"), Ok(7));
+        assert_eq!(parse_session("00000000000000fF"), Ok(255));
+        for session in
+            ["", "1", "0000000000000000", "+00000000000000f", "000000000000000g", "00000000000000000f"]
+        {
+            assert!(parse_session(session).is_err(), "{session}");
+        }
     }
 
     #[test]

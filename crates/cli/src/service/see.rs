@@ -1,11 +1,10 @@
-//! The commands that show and repair: `ls`, `show`, `why`, `observe`, `release`.
+//! The commands that show and repair: `ls`, `show`, `why`, `observe`, `release`, `sessions`, `token`.
 
-use conclave_client::v1::failed::Code;
 use conclave_client::v1::{self, why_request::Of};
-use conclave_client::{Client, Error, Observed, SessionOptions};
+use conclave_client::{Client, Code, Error, Leader, Observed, SessionOptions};
 use serde_json::{Value, json};
 
-use super::args::{LsArgs, OfArgs, ReleaseArgs, ShowArgs, WhyArgs};
+use super::args::{LsArgs, OfArgs, ReleaseArgs, SessionsArgs, ShowArgs, TokenAction, TokenArgs, WhyArgs};
 use super::table::{Table, wrap};
 use super::{UNAVAILABLE, client, run_client, unanswered};
 use crate::failure::{Failure, Verdict, one_line};
@@ -25,11 +24,11 @@ async fn failed(client: &Client, error: &Error) -> Result<Verdict, Failure> {
             unanswered(client, error).await.print();
             Ok(Verdict::Code(UNAVAILABLE))
         }
-        Error::Refused(_) | Error::Protocol(_) => {
+        Error::Endpoint(_) => Err(Failure::new(error)),
+        _ => {
             Failure::new(error).print();
             Ok(Verdict::Code(REFUSED))
         }
-        Error::Endpoint(_) => Err(Failure::new(error)),
     }
 }
 
@@ -378,7 +377,7 @@ fn seen_text(seen: &Observed, is_json: bool) -> String {
         None => "nobody leads\n".to_owned(),
         Some(leader) => format!(
             "{} leads in term {}: {}\n",
-            owner(leader.owner.as_ref(), leader.session),
+            owner(Some(&leader.owner.clone().into()), leader.session),
             leader.term,
             String::from_utf8_lossy(&leader.value).escape_debug()
         ),
@@ -409,6 +408,115 @@ pub fn release(args: &ReleaseArgs) -> Result<Verdict, Failure> {
             Err(error) => failed(&client, &error).await,
         }
     })
+}
+
+/// Lists the sessions, or ends one.
+pub fn sessions(args: &SessionsArgs) -> Result<Verdict, Failure> {
+    run_client(async {
+        let client = client(&args.endpoints)?;
+        match (args.end, &args.reason) {
+            (Some(other), Some(reason)) => end_session(&client, other, reason).await,
+            _ => list_sessions(&client, args.json).await,
+        }
+    })
+}
+
+async fn list_sessions(client: &Client, is_json: bool) -> Result<Verdict, Failure> {
+    let sessions = match client.sessions().await {
+        Ok(sessions) => sessions,
+        Err(error) => return failed(client, &error).await,
+    };
+    if is_json {
+        let line = |line: &v1::SessionLine| {
+            let shown = json!({
+                "session": session_json(line.session),
+                "owner": owner_json(line.owner.as_ref()),
+                "ttl_ms": line.ttl_ms,
+                "expires_in_ms": line.expires_in_ms,
+                "held": line.held,
+                "waiting": line.waiting,
+            });
+            format!("{shown}\n")
+        };
+        output::show(&sessions.iter().map(line).collect::<String>())?;
+    } else if sessions.is_empty() {
+        output::show("there are no sessions\n")?;
+    } else {
+        let mut table =
+            Table::new(&["SESSION", "OWNER", "TTL", "LIVES", "HOLDS", "WAITS"]).elastic(&["OWNER"]);
+        for line in &sessions {
+            table.row(vec![
+                format!("{:016x}", line.session),
+                owner(line.owner.as_ref(), line.session),
+                age(line.ttl_ms.into()),
+                age(line.expires_in_ms),
+                line.held.to_string(),
+                line.waiting.to_string(),
+            ]);
+        }
+        output::show(&table.render(output::terminal_width()))?;
+    }
+    Ok(Verdict::Held)
+}
+
+async fn end_session(client: &Client, other: u64, reason: &str) -> Result<Verdict, Failure> {
+    let session = match client.session(SessionOptions::default().label("conclave sessions --end")).await {
+        Ok(session) => session,
+        Err(error) => return failed(client, &error).await,
+    };
+    let ended = session.end(other, reason).await;
+    // The session ends by itself if this gets lost.
+    let _ = session.close().await;
+    match ended {
+        Ok(()) => {
+            output::show(&format!("session {other:016x} was ended\n"))?;
+            Ok(Verdict::Held)
+        }
+        Err(error) if error.code() == Some(Code::NoSuchSession) => {
+            Failure::new(error).print();
+            Ok(Verdict::Failed)
+        }
+        Err(error) => failed(client, &error).await,
+    }
+}
+
+/// Tells what a token is worth.
+pub fn token(args: &TokenArgs) -> Result<Verdict, Failure> {
+    let TokenAction::Check(args) = &args.action;
+    run_client(async {
+        let client = client(&args.endpoints)?;
+        let answer = match client.check(&args.name, args.token).await {
+            Ok(answer) => answer,
+            Err(error) => return failed(&client, &error).await,
+        };
+        let (word, text) = standing(&answer, &one_line(&args.name), args.token);
+        let newest = (answer.newest != 0).then_some(answer.newest);
+        let shown = match args.json {
+            true => json!({ "name": args.name, "token": args.token, "standing": word, "newest": newest })
+                .to_string(),
+            false => text,
+        };
+        output::show(&format!("{shown}\n"))?;
+        Ok(if word == "held" { Verdict::Held } else { Verdict::Failed })
+    })
+}
+
+/// What a token is worth, in a word and in a sentence.
+fn standing(answer: &v1::CheckResponse, name: &str, token: u64) -> (&'static str, String) {
+    use v1::check_response::Standing;
+    match answer.standing() {
+        Standing::Held => ("held", format!("token {token} holds '{name}'")),
+        Standing::Released => (
+            "released",
+            format!("token {token} of '{name}' was given back or lost, and nobody was granted it since"),
+        ),
+        Standing::Stale => {
+            ("stale", format!("token {token} of '{name}' is stale: {} was granted since", answer.newest))
+        }
+        Standing::Unknown | Standing::Unspecified => {
+            ("unknown", format!("the service knows of no token {token} of '{name}'"))
+        }
+    }
 }
 
 /// Whether there is nothing to be taken: not from anybody, or not under this token.
@@ -483,10 +591,10 @@ fn shown_json(shown: &v1::ShowResponse) -> Value {
     })
 }
 
-fn leader_json(leader: &v1::Leader) -> Value {
+fn leader_json(leader: &Leader) -> Value {
     json!({
         "session": session_json(leader.session),
-        "owner": owner_json(leader.owner.as_ref()),
+        "owner": owner_json(Some(&leader.owner.clone().into())),
         "term": leader.term,
         "value": String::from_utf8_lossy(&leader.value),
     })
@@ -512,7 +620,7 @@ mod tests {
     #[test]
     fn only_what_nobody_holds_is_not_held() {
         assert!(is_not_held(Code::Free) && is_not_held(Code::NotHeld));
-        for code in [Code::Unspecified, Code::NoSession, Code::Limit, Code::Invalid] {
+        for code in [Code::Other, Code::NoSession, Code::Limit, Code::Invalid] {
             assert!(!is_not_held(code), "{code:?}");
         }
     }

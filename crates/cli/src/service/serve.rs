@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use conclave_client::DEFAULT_ENDPOINT;
 use conclave_server::consensus::{self, Compaction, Timing};
@@ -18,6 +19,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::args::{LogFormat, ServeArgs};
 use super::config::{ClusterFile, Members, check_address};
+use super::duration::parse_duration;
 use crate::failure::{Failure, Verdict};
 
 /// Runs a node until it is told to stop.
@@ -42,6 +44,7 @@ struct Plan {
     members: BTreeMap<u64, String>,
     listen: String,
     data: PathBuf,
+    timing: Timing,
     compaction: Compaction,
     repair: bool,
 }
@@ -74,8 +77,25 @@ impl Plan {
         let data = data_of(args, &file, &members);
         let members = if members.is_empty() { BTreeMap::from([(args.id, listen.clone())]) } else { members };
         let compaction = Compaction::after(u64::from(args.snapshot_every) << 20);
-        Ok(Self { id: args.id, members, listen, data, compaction, repair: args.repair })
+        let timing = timing_of(args, &file)?;
+        Ok(Self { id: args.id, members, listen, data, timing, compaction, repair: args.repair })
     }
+}
+
+/// What the command line says, else the file, else the usual times.
+fn timing_of(args: &ServeArgs, file: &ClusterFile) -> Result<Timing, Failure> {
+    let choose = |given: Option<Duration>, key: &str, text: &Option<String>, usual| match (given, text) {
+        (Some(given), _) => Ok(given),
+        (None, Some(text)) => parse_duration(text).map_err(|why| Failure::new(format!("{key}: {why}"))),
+        (None, None) => Ok(usual),
+    };
+    let usual = Timing::default();
+    let heartbeat = choose(args.heartbeat, "heartbeat", &file.heartbeat, usual.heartbeat)?;
+    let election =
+        choose(args.election_timeout, "election_timeout", &file.election_timeout, usual.election_max)?;
+    Timing::of(heartbeat, election).map_err(|error| {
+        Failure::new(error).hint("see --heartbeat and --election-timeout; both are the same on all nodes")
+    })
 }
 
 fn data_of(args: &ServeArgs, file: &ClusterFile, members: &BTreeMap<u64, String>) -> PathBuf {
@@ -167,7 +187,7 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
         listen: plan.listen,
         disk,
         transport: Arc::new(listener),
-        timing: Timing::default(),
+        timing: plan.timing,
         compaction: plan.compaction,
         clock: Box::new(Monotonic::default()),
         wall: Box::new(SystemWall),

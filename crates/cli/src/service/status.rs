@@ -200,7 +200,7 @@ async fn ask_one(
     address: String,
     limit: Duration,
 ) -> (String, Result<StatusResponse, Error>) {
-    let late = |_| Err(Error::Unavailable("it does not answer".to_owned()));
+    let late = |_| Err(Error::Unavailable("it does not answer".into()));
     let answer = timeout(limit, client.status(&address)).await.unwrap_or_else(late);
     (address, answer)
 }
@@ -230,7 +230,7 @@ fn nodes_text(ids: &[u64]) -> String {
 /// Why a node did not answer, in a few words.
 fn reason(error: &Error) -> String {
     let text = match error {
-        Error::Unavailable(why) => why.clone(),
+        Error::Unavailable(why) => why.to_string(),
         other => other.to_string(),
     };
     let text = one_line(text.split(" (os error").next().unwrap_or(&text));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn down(id: u64) -> (String, Result<StatusResponse, Error>) {
-        (address(id), Err(Error::Unavailable("Connection refused (os error 111)".to_owned())))
+        (address(id), Err(Error::Unavailable("Connection refused (os error 111)".into())))
     }
 
     fn address(id: u64) -> String {
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn why_nobody_answers_is_told_with_what_to_do() {
-        let error = Error::Unavailable("late".to_owned());
+        let error = Error::Unavailable("late".into());
         let said = |survey: Survey| format!("{:?}", survey.explain(&error));
         let nobody = said(survey([down(1), down(2), down(3)]));
         assert!(nobody.contains("no node answers at 127.0.0.1:29411, 127.0.0.1:29412"), "{nobody}");

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use conclave_client::v1::check_response::Standing;
-use conclave_client::{Client, Guard, Request, SessionOptions};
+use conclave_client::{Campaign, Client, Guard, Request, SessionOptions};
 use rustix::process::Signal;
 
 use crate::fenced::{Load, NAME};
@@ -143,7 +143,7 @@ fn everything_is_still_there_after_all_nodes_have_been_killed() {
     let options = SessionOptions::default().ttl(Duration::from_secs(60)).label("kept");
     let session = runtime.block_on(client.session(options)).expect("it is served");
     let guard = runtime.block_on(session.acquire(Request::lock("a"))).expect("it is free");
-    let leads = runtime.block_on(session.campaign(Request::campaign("chief", "here"))).expect("it is free");
+    let leads = runtime.block_on(session.campaign(Campaign::new("chief", "here"))).expect("it is free");
     service.shell("lock past --label before", "exit 0").ends(0);
     let waiters = [1, 2].map(|turn| {
         let waiter = service.begin("lock a --ttl 1min --connect-wait 1min", &format!("echo {turn} >> order"));

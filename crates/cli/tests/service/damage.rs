@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use conclave_client::{Request, SessionOptions};
+use conclave_client::{Campaign, SessionOptions};
 
 use crate::hostile::runtime;
 use crate::nodes::Service;
@@ -42,7 +42,7 @@ fn stopped() -> Service {
     runtime().block_on(async {
         let client = service.library();
         let session = client.session(SessionOptions::default()).await.expect("it is served");
-        let leads = session.campaign(Request::campaign("chief", "here")).await.expect("it is free");
+        let leads = session.campaign(Campaign::new("chief", "here")).await.expect("it is free");
         // So much that the log begins again, in writes of which several fill a file.
         while named(&service, "log-00000000000000000000").len() == 1 {
             let shows = (0..4).map(|_| leads.proclaim(vec![b' '; 16 * 1024]));
@@ -153,7 +153,7 @@ fn an_acknowledged_grant_is_not_forgotten_for_a_missing_file() {
     runtime().block_on(async {
         let client = service.library();
         let session = client.session(SessionOptions::default()).await.expect("it is served");
-        let leads = session.campaign(Request::campaign("chief", "here")).await.expect("it is free");
+        let leads = session.campaign(Campaign::new("chief", "here")).await.expect("it is free");
         while last_log(&service, 1) == named(&service, "log-")[0] {
             leads.proclaim(vec![b' '; 16 * 1024]).await.expect("it leads");
         }

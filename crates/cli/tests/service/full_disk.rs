@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use conclave_client::{Error, Leadership, Request, SessionOptions};
+use conclave_client::{Campaign, Error, Leadership, Request, SessionOptions};
 
 use crate::fenced::Load;
 use crate::nodes::Service;
@@ -74,8 +74,7 @@ fn a_leader_whose_disk_is_full_stops_and_the_others_go_on() {
     let client = load.runtime().block_on(async { service.library() });
     let session = load.runtime().block_on(client.session(SessionOptions::default())).expect("it is served");
     let guard = load.runtime().block_on(session.acquire(Request::lock("kept"))).expect("it is free");
-    let leads =
-        load.runtime().block_on(session.campaign(Request::campaign("chief", "0"))).expect("it is free");
+    let leads = load.runtime().block_on(session.campaign(Campaign::new("chief", "0"))).expect("it is free");
     let writing = load.runtime().spawn(write_much(leads));
     let status = service.wait(leader);
     assert_eq!(status.code(), Some(1), "it stopped by itself");

@@ -4,8 +4,9 @@
 //! the other commands print, `large` about more than one message can carry, `majority` about what is said where no majority
 //! answers, `logging` about what a node writes of itself. `cluster` kills, stops and restarts nodes while clients write to
 //! a file behind a lock; `partition` pulls a cable, `full_disk` fills a disk, `tokens` takes directories away. `hostile`,
-//! `flood` and `damage` are about those who mean no good, and what must not come of it. `mutants` breaks the runner on
-//! purpose, and `readme` is what a newcomer types first.
+//! `flood` and `damage` are about those who mean no good, and what must not come of it; `soak` does many things to nodes, one
+//! after the other. `mutants` breaks the runner on
+//! purpose, `recipes` has resources that refuse late writes, and `readme` is what a newcomer types first.
 
 mod cluster;
 mod damage;
@@ -20,6 +21,7 @@ mod mutants;
 mod nodes;
 mod partition;
 mod readme;
+mod recipes;
 mod runner_endings;
 mod runner_keeper;
 mod runner_losses;
@@ -30,6 +32,7 @@ mod runner_terms;
 mod runner_waiting;
 mod runs;
 mod showing;
+mod soak;
 mod strangers;
 mod talker;
 mod tokens;

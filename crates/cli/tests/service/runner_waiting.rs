@@ -2,8 +2,7 @@
 
 use std::net::SocketAddrV4;
 
-use conclave_client::v1::failed::Code;
-use conclave_client::{Client, Request, SessionOptions};
+use conclave_client::{Client, Code, Request, SessionOptions};
 
 use crate::nodes::Service;
 use crate::runs::{Running, ran};

@@ -68,7 +68,7 @@ async fn a_grant_that_is_gone_is_lost_though_its_conversion_was_decided_before()
         assert!(!guard.is_lost());
         node.send_away();
     });
-    assert_eq!(converted.expect_err("it was late").code(), Some(Code::TimedOut));
+    assert_eq!(converted.expect_err("it was late").code(), Some(conclave_client::Code::TimedOut));
     assert!(guard.is_lost(), "the service said that it holds nothing");
     assert_eq!(guard.why_lost().as_deref(), Some("it was taken while there was no connection"));
 }
@@ -96,7 +96,7 @@ async fn a_grant_that_goes_on_under_another_token_is_not_lost() {
             node.send_away();
         }
     );
-    assert_eq!(one.expect_err("it was late").code(), Some(Code::TimedOut));
+    assert_eq!(one.expect_err("it was late").code(), Some(conclave_client::Code::TimedOut));
     other.expect("it was granted");
     assert_eq!(guard.check(), Ok(6));
 }
@@ -136,10 +136,10 @@ async fn what_was_refused_and_is_granted_all_the_same_is_given_back() {
     let held = session.acquire(Request::lock("held").mode(Mode::Shared)).await.expect("it is free");
     for name in ["granted", "queued"] {
         let refused = session.acquire(Request::lock(name)).await.map(|guard| guard.token());
-        assert_eq!(refused.expect_err("there is no room").code(), Some(Code::Limit));
+        assert_eq!(refused.expect_err("there is no room").code(), Some(conclave_client::Code::Limit));
     }
     let refused = held.convert("held", Mode::Exclusive, None).await;
-    assert_eq!(refused.expect_err("there is no room").code(), Some(Code::Limit));
+    assert_eq!(refused.expect_err("there is no room").code(), Some(conclave_client::Code::Limit));
     // Copies of all of these come to the service by another way.
     for command in node.heard() {
         match &command.act {

@@ -95,7 +95,8 @@ async fn after_a_suspend_whoever_waits_for_the_loss_is_told() {
 #[tokio::test]
 async fn a_runtime_that_was_blocked_finds_out_at_the_first_look() {
     let (_, address) = Fake::start(well).await;
-    let client = Client::new([address]).expect("the address is right");
+    // One that works here can do nothing meanwhile.
+    let client = Client::with(Options::new([address]).in_this_runtime()).expect("the address is right");
     let (_session, guard) = hold(&client, Duration::from_millis(1_500)).await;
     assert!(!guard.is_lost());
     std::thread::sleep(Duration::from_millis(1_500));

@@ -4,5 +4,6 @@ mod crossing;
 mod fake;
 mod following;
 mod leases;
+mod library;
 mod mutants;
 mod service;

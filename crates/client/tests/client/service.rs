@@ -7,8 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use conclave_client::v1::check_response::Standing;
-use conclave_client::v1::failed::Code;
-use conclave_client::{Client, Mode, Request, SessionOptions};
+use conclave_client::{Client, Code, Mode, Request, SessionOptions};
 use conclave_server::consensus::{Compaction, Timing};
 use conclave_server::disk::Files;
 use conclave_server::server::{Options, Server};
@@ -19,14 +18,14 @@ use tempfile::TempDir;
 use crate::fake::PATIENCE;
 
 /// Nodes of one cluster, in this process.
-struct Cluster {
+pub struct Cluster {
     _dir: TempDir,
     servers: Vec<Server>,
-    addresses: Vec<String>,
+    pub addresses: Vec<String>,
 }
 
 impl Cluster {
-    async fn start(nodes: u64) -> Self {
+    pub async fn start(nodes: u64) -> Self {
         let dir = tempfile::tempdir().expect("there is room for data");
         let mut members = BTreeMap::new();
         let mut doors = BTreeMap::new();
@@ -54,11 +53,11 @@ impl Cluster {
         Self { _dir: dir, servers, addresses: members.into_values().collect() }
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::new(self.addresses.clone()).expect("the addresses are right")
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         for server in self.servers {
             server.shutdown().await;
         }
@@ -102,7 +101,7 @@ async fn leading(servers: &[Server]) -> usize {
     tokio::time::timeout(PATIENCE, found).await.expect("one of them leads")
 }
 
-fn options(label: &str) -> SessionOptions {
+pub fn options(label: &str) -> SessionOptions {
     // No test waits for the end of a lease, on a machine that may stand still for a moment.
     SessionOptions::default().ttl(Duration::from_secs(20)).label(label)
 }

@@ -24,7 +24,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tonic::Code;
 use tonic::transport::Channel;
 
-use super::{Leader, Timing};
+use super::{Leader, Timing, watchdog};
 use crate::birth::Gate;
 use crate::mutant::{self, Mutant};
 use crate::raft::{LeaderId, Raft, Vote};
@@ -102,24 +102,45 @@ pub struct Presence {
     pub silent: BTreeSet<u64>,
 }
 
-/// When this node last heard from a leader.
+/// When this node last heard from a leader, and when it last saw that one is gone.
 #[derive(Debug, Default)]
-pub(crate) struct Ear(Mutex<Option<(LeaderId, Instant)>>);
+pub(crate) struct Ear(Mutex<Heard>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    last: Option<(LeaderId, Instant)>,
+    gone: Option<(LeaderId, Instant)>,
+}
 
 impl Ear {
     /// Notes that the holder of this vote has just spoken. One that has been succeeded does not count.
     pub(crate) fn heard(&self, vote: &Vote) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_none_or(|(leader, _)| leader <= vote.leader_id) {
-            *last = Some((vote.leader_id, Instant::now()));
+        let mut heard = self.lock();
+        if heard.last.is_none_or(|(leader, _)| leader <= vote.leader_id) {
+            heard.last = Some((vote.leader_id, Instant::now()));
         }
     }
 
+    /// Notes that a leader was seen to be gone at a moment.
+    pub(crate) fn gone(&self, leader: LeaderId, at: Instant) {
+        self.lock().gone = Some((leader, at));
+    }
+
+    /// Whether a leader was seen to be gone, and has said nothing since.
+    pub(crate) fn is_gone(&self, leader: LeaderId) -> bool {
+        let heard = *self.lock();
+        let Some((_, at)) = heard.gone.filter(|(gone, _)| *gone == leader) else { return false };
+        heard.last.is_none_or(|(of, last)| of != leader || last <= at)
+    }
+
     /// How long this leader has been silent; nothing if it never spoke.
-    fn silence(&self, leader: Leader) -> Option<Duration> {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (of, at) = last?;
+    pub(crate) fn silence(&self, leader: Leader) -> Option<Duration> {
+        let (of, at) = self.lock().last?;
         (of.node_id == leader.id && of.term == leader.term).then(|| at.elapsed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,9 +169,9 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// For how long a leader or a follower may be silent: nobody stands for election before.
+    /// For how long a leader or a follower may be silent: nobody stands for election before, unless the leader is gone.
     fn patience(&self) -> Duration {
-        self.timing.election_max + self.timing.election_min
+        watchdog::patience(self.timing)
     }
 
     fn others(&self) -> impl Iterator<Item = u64> + '_ {
@@ -168,6 +189,9 @@ impl Witness {
             return true;
         }
         if !leader.is_me {
+            if self.ear.is_gone(LeaderId { term: leader.term, node_id: leader.id }) {
+                return false;
+            }
             return self.ear.silence(leader).is_some_and(|silence| silence < self.patience());
         }
         if self.members.len() == 1 {
@@ -271,8 +295,13 @@ impl Witness {
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut teller = Teller::default();
+        let mut elected = self.elected.clone();
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                // Clients wait for a new leader.
+                changed = elected.changed() => if changed.is_err() { return },
+            }
             let presence = self.presence();
             let all_known = self.others().all(|id| self.answer(id).is_some());
             teller.note(&presence, all_known, self.patience());

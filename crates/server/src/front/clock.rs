@@ -90,7 +90,8 @@ impl ServiceClock {
         if term > last.term && !mutant::is(Mutant::KeepsClock) {
             *last = Reading { term, at, service: applied };
         }
-        let step = at.saturating_sub(last.at).min(LONGEST_STEP);
+        let hurry = if mutant::is(Mutant::HurriesTime) { 2 } else { 1 };
+        let step = at.saturating_sub(last.at).min(LONGEST_STEP) * hurry;
         let service = (last.service + step).max(applied);
         *last = Reading { term, at, service };
         Millis::try_from(service.as_millis()).unwrap_or(Millis::MAX)

@@ -297,6 +297,9 @@ impl Inner {
     }
 
     fn show_leaders(&mut self, outcome: &Outcome, revision: u64) {
+        if mutant::is(Mutant::TellsNoLeaders) {
+            return;
+        }
         for change in &outcome.leaders {
             self.observers.retain(|observer| {
                 if observer.name != change.name {

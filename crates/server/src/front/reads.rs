@@ -162,6 +162,19 @@ pub fn list(picture: Picture<'_>, request: &v1::ListRequest) -> v1::ListResponse
     page
 }
 
+pub fn list_sessions(picture: Picture<'_>, request: &v1::ListSessionsRequest) -> v1::ListSessionsResponse {
+    let after = (request.after != 0).then_some(SessionId(request.after));
+    let (mut page, mut room) = (v1::ListSessionsResponse::default(), Room::new(request.limit));
+    for line in picture.sessions(after) {
+        if room.is_full() {
+            page.more = true;
+            break;
+        }
+        room.put(words::session_line(&line), &mut page.sessions);
+    }
+    page
+}
+
 pub fn show(picture: Picture<'_>, request: &v1::ShowRequest) -> Result<v1::ShowResponse, Status> {
     let name = words::name(&request.name);
     let start = Start::read(&request.from)?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use conclave_service::limits::MAX_SETTLED_AT_ONCE;
 use conclave_service::{
     Acquire, Act, Command, Failure, Held, HolderView, Leader, Life, Message, Mode, Name, Notice, Owner,
-    PastView, Patience, Purpose, Reply, RequestId, SessionId, SessionView, Standing, Step, Summary, Token,
-    Told, Wait, WaiterView, Want,
+    PastView, Patience, Purpose, Reply, RequestId, SessionId, SessionLine, SessionView, Standing, Step,
+    Summary, Token, Told, Wait, WaiterView, Want,
 };
 use conclave_wire::{PROTOCOL, protocol_mismatch, v1};
 
@@ -100,6 +100,7 @@ fn act(act: v1::command::Act) -> Act {
             token: force.token.map(Token),
             reason: force.reason.as_str().into(),
         },
+        Wire::End(end) => Act::End { session: SessionId(end.session), reason: end.reason.as_str().into() },
     }
 }
 
@@ -216,6 +217,7 @@ fn failed(failure: &Failure) -> v1::Failed {
         Failure::Free(_) => Code::Free,
         Failure::Limit(_) => Code::Limit,
         Failure::Invalid(_) => Code::Invalid,
+        Failure::NoSuchSession(_) => Code::NoSuchSession,
     };
     let cycle = match failure {
         Failure::Deadlock(cycle) => cycle.iter().map(wait).collect(),
@@ -341,6 +343,18 @@ pub fn session(view: &SessionView) -> v1::ShowSessionResponse {
         held: view.held.iter().map(held).collect(),
         waiting: view.waiting.iter().map(|(request, names)| waiting(*request, names)).collect(),
         next: bytes::Bytes::new(),
+    }
+}
+
+/// A line of a list of sessions, for the wire.
+pub fn session_line(line: &SessionLine) -> v1::SessionLine {
+    v1::SessionLine {
+        session: line.session.0,
+        owner: Some(owner_on_wire(&line.owner)),
+        ttl_ms: line.ttl_ms,
+        expires_in_ms: line.expires_in,
+        held: line.held,
+        waiting: line.waiting,
     }
 }
 

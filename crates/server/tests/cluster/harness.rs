@@ -57,6 +57,8 @@ impl Sink for Heard {
 struct Wires {
     /// Between whom nothing passes.
     cut: BTreeSet<(u64, u64)>,
+    /// Who is refused by whom, as if nobody listened there.
+    refused: BTreeSet<(u64, u64)>,
     /// Who made each to whom, and how to end it.
     open: Vec<(u64, u64, AbortHandle)>,
     addresses: BTreeMap<String, u64>,
@@ -75,6 +77,9 @@ impl Transport for Wire {
         let (from, wires) = (self.from, Arc::clone(&self.wires));
         Box::pin(async move {
             let to = wires.lock().unwrap().addresses[&address];
+            if wires.lock().unwrap().refused.contains(&(from, to)) {
+                return Err(std::io::ErrorKind::ConnectionRefused.into());
+            }
             let (near, far) = tokio::io::duplex(1 << 16);
             if wires.lock().unwrap().cut.contains(&(from, to)) {
                 wires.lock().unwrap().silent.push(far);
@@ -141,6 +146,7 @@ pub struct Cluster {
     pub nodes: BTreeMap<u64, Node>,
     pub disks: Disks,
     compaction: Compaction,
+    timing: Timing,
     wires: Arc<Mutex<Wires>>,
     /// The service time of the last batch.
     now: u64,
@@ -153,6 +159,11 @@ pub fn small() -> Compaction {
 impl Cluster {
     /// Starts so many nodes, with nothing.
     pub async fn start(count: u64, compaction: Compaction) -> Self {
+        Self::start_with(count, compaction, TIMING).await
+    }
+
+    /// The same, with other times.
+    pub async fn start_with(count: u64, compaction: Compaction, timing: Timing) -> Self {
         // Seen with `--no-capture` and `RUST_LOG`; the first test of a process sets it up for all.
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
@@ -163,6 +174,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             disks: (1..=count).map(|id| (id, MemoryDisk::default())).collect(),
             compaction,
+            timing,
             wires: Arc::default(),
             now: 0,
         };
@@ -191,7 +203,7 @@ impl Cluster {
             members: self.members.clone(),
             disk,
             transport,
-            timing: TIMING,
+            timing: self.timing,
             compaction: self.compaction,
             sink,
         }
@@ -215,6 +227,12 @@ impl Cluster {
         self.disks.insert(id, disk);
         let node = self.nodes.remove(&id).unwrap();
         node.server.abort();
+        self.break_wires(id);
+        node.consensus.shutdown().await;
+    }
+
+    /// Ends all connections of a node, as both ends notice.
+    pub fn break_wires(&self, id: u64) {
         self.wires().open.retain(|(from, to, task)| {
             let is_its = *from == id || *to == id;
             if is_its {
@@ -222,7 +240,11 @@ impl Cluster {
             }
             !is_its
         });
-        node.consensus.shutdown().await;
+    }
+
+    /// From now on a node is told that nobody listens at the address of another one.
+    pub fn refuse(&self, from: u64, to: u64) {
+        self.wires().refused.insert((from, to));
     }
 
     /// Turns it on again.
@@ -243,6 +265,7 @@ impl Cluster {
     /// Lets everything pass again, over new connections.
     pub fn heal(&self) {
         self.wires().cut.clear();
+        self.wires().refused.clear();
     }
 
     pub fn consensus(&self, id: u64) -> &Consensus {

@@ -5,3 +5,4 @@ mod addresses;
 mod harness;
 mod losing;
 mod moving;
+mod watchdog;

@@ -1,15 +1,19 @@
 //! What must be true of every history. Each check is a pure function, and comes with histories that it must refuse.
 
+mod delays;
 mod equal;
 mod exclusion;
 mod fifo;
 mod ghosts;
 mod kept;
+mod losses;
 mod once;
 mod order;
+mod priority;
 mod reads;
 mod reasons;
 mod samples;
+mod values;
 
 use crate::history::{History, Micros, Quiet};
 
@@ -32,7 +36,17 @@ pub type Case = (&'static str, fn());
 
 /// Everything that can be said of what clients saw.
 pub fn of_history(history: &History) -> Vec<Violation> {
-    let checks = [exclusion::check, order::check, fifo::check, reads::check, reasons::check];
+    let checks = [
+        exclusion::check,
+        order::check,
+        fifo::check,
+        priority::check,
+        reads::check,
+        reasons::check,
+        losses::check,
+        delays::check,
+        values::check,
+    ];
     checks.iter().flat_map(|check| check(history)).collect()
 }
 
@@ -52,10 +66,14 @@ pub fn of_end(quiet: &Quiet, at: Micros) -> Vec<Violation> {
 
 /// The cases of all checks.
 pub fn cases() -> Vec<Case> {
-    let all: [&[Case]; 9] = [
+    let all: [&[Case]; 13] = [
         exclusion::CASES,
         order::CASES,
         fifo::CASES,
+        priority::CASES,
+        losses::CASES,
+        delays::CASES,
+        values::CASES,
         reads::CASES,
         reasons::CASES,
         kept::CASES,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use turmoil::Sim;
 
 use crate::dice::Dice;
-use crate::node::{LEFT, Node};
+use crate::node::{LEFT, Node, members};
 use crate::stage::Stage;
 
 /// What a simulated disk says when it was told to fail, or to be full.
@@ -36,6 +36,8 @@ enum Trouble {
     Lonely(usize),
     /// A client does not reach one node.
     Unreached(usize, u64),
+    /// Connections to a node break, and some of the others are told that nobody listens there, though it lives.
+    Rumoured(u64, u64),
     /// Messages between two nodes are held up.
     Held(u64, u64),
     /// They take long.
@@ -65,6 +67,7 @@ pub struct Tally {
     pub disks_lost: u64,
     pub departures: u64,
     pub vanished: u64,
+    pub rumours: u64,
 }
 
 /// Makes things go wrong, and heals them.
@@ -140,7 +143,7 @@ impl Troubles {
         match self.dice.within(0..=99) {
             lot if robberies.contains(&lot) && self.may_be_robbed(stage, node) => Trouble::Robbed(node),
             // With nobody else there is nobody to be cut off from.
-            30..=57 | 71..=80 if self.nodes == 1 => Trouble::PowerCut(node),
+            30..=57 | 68..=80 if self.nodes == 1 => Trouble::PowerCut(node),
             0..=10 => Trouble::Kill(node),
             11..=14 => Trouble::Leave(node),
             15..=22 => Trouble::PowerCut(node),
@@ -149,7 +152,8 @@ impl Troubles {
             37..=46 => Trouble::OneWay(node, other),
             47..=57 => Trouble::Alone(node),
             58..=64 => Trouble::Lonely(client),
-            65..=70 => Trouble::Unreached(client, node),
+            65..=67 => Trouble::Unreached(client, node),
+            68..=70 => Trouble::Rumoured(node, self.dice.any()),
             71..=75 => Trouble::Held(node, other),
             76..=80 => Trouble::Slow(node, other, self.dice.within(20..=200)),
             81..=83 => Trouble::WritesFail(node),
@@ -189,6 +193,16 @@ impl Troubles {
                 (1..=self.nodes).for_each(|node| sim.partition(guest(client), host(node)));
             }
             Trouble::Unreached(client, node) => sim.partition_oneway(guest(client), host(node)),
+            Trouble::Rumoured(node, whom) => {
+                let address = &members(self.nodes)[&node];
+                for other in self.others(node) {
+                    let rumours = &stage.node(other).rumours;
+                    rumours.break_off(other, address);
+                    if whom >> other & 1 == 1 {
+                        rumours.refuse(other, address);
+                    }
+                }
+            }
             Trouble::Held(one, other) => sim.hold(host(one), host(other)),
             Trouble::Slow(one, other, millis) => {
                 sim.set_link_latency(host(one), host(other), Duration::from_millis(millis));
@@ -224,6 +238,10 @@ impl Troubles {
             Trouble::Alone(node) => self.others(node).for_each(|other| heal(host(node), host(other))),
             Trouble::Lonely(client) => (1..=self.nodes).for_each(|node| heal(guest(client), host(node))),
             Trouble::Unreached(client, node) => heal(guest(client), host(node)),
+            Trouble::Rumoured(node, _) => {
+                let address = &members(self.nodes)[&node];
+                self.others(node).for_each(|other| stage.node(other).rumours.admit(other, address));
+            }
             Trouble::Slow(one, other, _) => {
                 sim.set_link_latency(host(one), host(other), Duration::from_millis(1));
                 sim.set_link_max_message_latency(host(one), host(other), Duration::from_millis(5));
@@ -323,6 +341,7 @@ impl Troubles {
             Trouble::Full(_) | Trouble::SyncsSlow(..) => &mut tally.disk_faults,
             Trouble::Robbed(_) => &mut tally.disks_lost,
             Trouble::Vanish(_) => &mut tally.vanished,
+            Trouble::Rumoured(..) => &mut tally.rumours,
         };
         *counter += 1;
     }

@@ -5,8 +5,7 @@
 
 use std::hash::Hasher as _;
 
-use conclave_client::Mode;
-use conclave_client::v1::failed::Code;
+use conclave_client::{Code, Mode};
 use conclave_service::State;
 
 pub type Micros = u64;
@@ -22,6 +21,12 @@ pub struct History {
     pub seen: Vec<Seen>,
     /// Sessions to which the lead was to be handed over.
     pub heirs: Vec<u64>,
+    /// Sessions that were taken up again by another run of their client.
+    pub resumed: Vec<u64>,
+    /// Values of leaders that were read after others had been proclaimed.
+    pub wrong_values: Vec<(Micros, String)>,
+    /// Sessions that the service ended though they had been renewed.
+    pub ended_early: Vec<(Micros, String)>,
     pub lines: Vec<Line>,
 }
 
@@ -43,6 +48,8 @@ pub struct Asked {
     pub is_reentrant: bool,
     /// How long it waits at most.
     pub limit: Option<Micros>,
+    /// For how long nobody is to get it when its holder is lost.
+    pub lock_delay: Micros,
     pub began: Micros,
     /// When it was told that it stands in a queue.
     pub queued: Option<Micros>,
@@ -78,6 +85,8 @@ pub struct Hold {
     pub since: Micros,
     pub until: Option<Micros>,
     pub end: Option<End>,
+    /// What the client was told of its loss, or when it wanted to release it.
+    pub why_lost: Option<String>,
     /// When the service confirmed that it is released.
     pub gone: Option<Micros>,
 }

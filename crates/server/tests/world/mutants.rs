@@ -1,6 +1,7 @@
 //! Mutants of the server that the checks must catch.
 
 use conclave_server::mutant::{self, Mutant};
+use conclave_service::Fault;
 
 /// A mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,13 @@ impl WorldMutant {
         ("acknowledges-before-sync", Self::AcknowledgesBeforeSync, 61),
         ("answers-early", Self::Broken(Mutant::AnswersEarly), 1),
         ("own-clock", Self::Broken(Mutant::OwnClock), 17),
-        ("forgets-requests", Self::Broken(Mutant::ForgetsRequests), 9),
+        ("forgets-requests", Self::Broken(Mutant::Faulty(Fault::ForgetRequests)), 9),
+        ("hurries-time", Self::Broken(Mutant::HurriesTime), 1),
+        ("no-lock-delays", Self::Broken(Mutant::Faulty(Fault::NoDelays)), 1),
+        ("ignores-priorities", Self::Broken(Mutant::Faulty(Fault::IgnorePriorities)), 1),
+        ("loses-what-is-held", Self::Broken(Mutant::Faulty(Fault::LoseHeld)), 1),
+        ("keeps-values", Self::Broken(Mutant::Faulty(Fault::KeepValues)), 1),
+        ("tells-no-leaders", Self::Broken(Mutant::TellsNoLeaders), 1),
     ];
 
     pub fn named(name: &str) -> Option<Self> {

@@ -11,7 +11,7 @@ use conclave_server::disk::MemoryDisk;
 use conclave_server::server::{Options, Server};
 use conclave_server::{Clock, Wall};
 
-use crate::net::Simulated;
+use crate::net::{Gossiping, Rumours};
 
 /// The port of every node.
 const PORT: u16 = 7400;
@@ -62,6 +62,8 @@ pub struct Node {
     pub clock: Drifting,
     pub wall: WrongWall,
     pub compaction: Compaction,
+    /// What it is told that is not true.
+    pub rumours: Arc<Rumours>,
     /// The server that runs now.
     pub server: RefCell<Option<Rc<Server>>>,
     /// Why it stopped by itself, if it did.
@@ -89,6 +91,7 @@ impl Node {
             clock,
             wall,
             compaction,
+            rumours: Arc::default(),
             server: RefCell::default(),
             stopped: RefCell::default(),
             is_up: Cell::new(true),
@@ -105,7 +108,7 @@ impl Node {
             listen: members[&self.id].clone(),
             members,
             disk: Arc::new(self.disk.borrow().clone()),
-            transport: Arc::new(Simulated),
+            transport: Arc::new(Gossiping { node: self.id, rumours: Arc::clone(&self.rumours) }),
             timing: Timing::default(),
             compaction: self.compaction,
             clock: Box::new(self.clock),

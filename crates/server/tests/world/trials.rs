@@ -21,7 +21,7 @@ const SOAK: &[(RangeInclusive<u64>, u64)] = &[(1..=500, 3), (1..=100, 1), (1..=1
 /// Worlds of one size, if it is not told which.
 const SOAK_ONE: u64 = 100;
 /// Worlds in which a mutant must be caught.
-const WORLDS_PER_MUTANT: u64 = 100;
+const WORLDS_PER_MUTANT: u64 = 200;
 /// A world that takes longer hangs, in real time.
 const LONGEST: Duration = Duration::from_secs(240);
 
@@ -186,6 +186,7 @@ struct Sum {
     disks_lost: u64,
     departures: u64,
     vanished: u64,
+    rumours: u64,
     leaders: u64,
     requests: usize,
     grants: usize,
@@ -204,6 +205,7 @@ impl Sum {
         self.disks_lost += verdict.tally.disks_lost;
         self.departures += verdict.tally.departures;
         self.vanished += verdict.tally.vanished;
+        self.rumours += verdict.tally.rumours;
         self.leaders += verdict.leaders;
         self.requests += verdict.requests;
         self.grants += verdict.grants;

@@ -103,10 +103,11 @@ impl Turn<'_> {
         wants: Box<[(NameKey, Mode)]>,
     ) -> Waiting {
         let arrival = self.next_arrival();
+        let priority = if self.state.suffers(Fault::IgnorePriorities) { 0 } else { ask.priority };
         Waiting {
             session,
             request,
-            rank: Rank::of_priority(ask.priority, arrival),
+            rank: Rank::of_priority(priority, arrival),
             priority: ask.priority,
             since: self.state.now,
             until: self.limit_of(ask.patience),
@@ -307,7 +308,8 @@ impl Turn<'_> {
     pub fn proclaim(&mut self, id: SessionId, token: Token, value: &Arc<[u8]>) -> Result<Reply, Failure> {
         limits::check_value(value)?;
         let key = self.led_by(id, token)?;
-        if let Some(grant) = self.state.grants.get_mut(&token) {
+        let keeps = self.state.suffers(Fault::KeepValues);
+        if let Some(grant) = self.state.grants.get_mut(&token).filter(|_| !keeps) {
             grant.value = Some(Arc::clone(value));
         }
         self.touch(key);

@@ -38,6 +38,14 @@ pub enum Fault {
     HideLosses,
     /// It believes a client that has replies which are still to come.
     BelieveAcknowledgements,
+    /// It begins no lock delay.
+    NoDelays,
+    /// It serves all in the order of arrival, whatever their priority.
+    IgnorePriorities,
+    /// It takes what a client holds away when that connects again.
+    LoseHeld,
+    /// It goes on showing the value with which a leader was elected.
+    KeepValues,
 }
 
 #[cfg(feature = "faults")]

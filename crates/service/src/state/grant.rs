@@ -103,7 +103,9 @@ impl Turn<'_> {
         for (key, mode) in &asked.wants {
             let entry = &mut self.state.names[*key];
             entry.election = asked.value.is_some();
-            entry.delay_ms = asked.lock_delay_ms;
+            // Those who hold it together are lost one by one: none takes the delay of another away.
+            let present = if entry.holders.is_empty() { 0 } else { entry.delay_ms };
+            entry.delay_ms = present.max(asked.lock_delay_ms);
             entry.add_holder(token, *mode);
             self.touch(*key);
         }
@@ -203,6 +205,9 @@ impl Turn<'_> {
     }
 
     fn begin_delay(&mut self, key: NameKey) {
+        if self.state.suffers(Fault::NoDelays) {
+            return;
+        }
         let entry = &mut self.state.names[key];
         let until = self.state.now.saturating_add(u64::from(entry.delay_ms));
         if entry.delay_ms == 0 || until <= entry.delayed_until {

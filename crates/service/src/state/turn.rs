@@ -152,6 +152,7 @@ impl<'a> Turn<'a> {
             Act::Proclaim { token, value } => self.proclaim(session, *token, value),
             Act::Transfer { token, to } => self.transfer(session, *token, *to),
             Act::Force { name, token, reason } => self.force(session, name, *token, reason),
+            Act::End { session: other, reason } => self.end_other(session, *other, reason),
             Act::Open { .. } | Act::Disconnected => Ok(Reply::Done),
         }
     }
@@ -199,6 +200,9 @@ impl<'a> Turn<'a> {
         let now = self.state.now;
         if self.state.suffers(Fault::LosePlaces) {
             self.drop_waits(id);
+        }
+        if self.state.suffers(Fault::LoseHeld) {
+            self.drop_grants(id, &Ending::Released);
         }
         let Some(session) = self.state.sessions.get_mut(&id) else { return };
         session.reopen(opening);
@@ -291,6 +295,17 @@ impl<'a> Turn<'a> {
         Ok(Reply::Done)
     }
 
+    /// Ends a session on the word of another one. Its client is told; what it held begins no lock delay, as with `Force`.
+    fn end_other(&mut self, id: SessionId, other: SessionId, reason: &str) -> Result<Reply, Failure> {
+        limits::check_reason(reason)?;
+        let life = self.state.sessions.get(&other).ok_or(Failure::NoSuchSession(other))?.life;
+        let who = self.state.sessions.get(&id).map_or_else(String::new, |session| session.owner.describe());
+        let how = Ending::Forced(format!("ended by force: {reason} (by {who})").into());
+        self.end_session(other, &how);
+        self.tell_of_end(other, life, &how);
+        Ok(Reply::Done)
+    }
+
     /// Ends a session: it leaves the queues at once, and what it holds is free.
     pub fn end_session(&mut self, id: SessionId, how: &Ending) {
         self.drop_waits(id);
@@ -367,7 +382,8 @@ impl<'a> Turn<'a> {
             | Act::Convert { .. }
             | Act::Proclaim { .. }
             | Act::Transfer { .. }
-            | Act::Force { .. } => false,
+            | Act::Force { .. }
+            | Act::End { .. } => false,
         }
     }
 
@@ -381,7 +397,8 @@ impl<'a> Turn<'a> {
             | Act::Convert { .. }
             | Act::Proclaim { .. }
             | Act::Transfer { .. }
-            | Act::Force { .. } => !matches!(reply, Reply::Queued { .. }),
+            | Act::Force { .. }
+            | Act::End { .. } => !matches!(reply, Reply::Queued { .. }),
         }
     }
 

@@ -11,7 +11,8 @@ use crate::command::{Millis, Mode, Name, Owner, RequestId, SessionId, Token};
 use crate::limits::MAX_STEPS_TOLD;
 use crate::reply::{Held, Leader, Wait};
 use crate::view::{
-    HolderView, NameView, PastView, QueuePlace, SessionView, Standing, Step, Summary, Totals, WaiterView,
+    HolderView, NameView, PastView, QueuePlace, SessionLine, SessionView, Standing, Step, Summary, Totals,
+    WaiterView,
 };
 
 impl State {
@@ -263,6 +264,20 @@ impl<'a> Picture<'a> {
             expires_in: found.deadline.saturating_sub(self.now),
             held: Vec::new(),
             waiting: Vec::new(),
+        })
+    }
+
+    /// The sessions in the order of their numbers, from the first one after a given number.
+    pub fn sessions(self, after: Option<SessionId>) -> impl Iterator<Item = SessionLine> + 'a {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let sessions = self.state.sessions.range((start, Bound::Unbounded));
+        sessions.map(move |(id, session)| SessionLine {
+            session: *id,
+            owner: (*session.owner).clone(),
+            ttl_ms: session.ttl_ms,
+            expires_in: session.deadline.saturating_sub(self.now),
+            held: session.held.len() as u64,
+            waiting: session.waits.len() as u64,
         })
     }
 

@@ -569,3 +569,21 @@ fn there_is_a_limit_to_sessions() {
     let out = desk.apply_unchecked(vec![again]);
     assert!(crate::common::describe(&out).ends_with("resumed"), "one that exists can still be taken up");
 }
+
+#[test]
+fn a_session_that_is_ended_by_another_one_leaves_nothing_behind() {
+    play(
+        "
+        s1 open & s2 open & s3 open | s1#1 opened; s2#1 opened; s3#1 opened
+        s1 lock x delay=5000        | s1#2 granted 1
+        s1 lock y strand=1          | s1#3 granted 2
+        s2 lock x                   | s1 contended 1 x; s2#2 queued 0
+        s3 lock y                   | s1 contended 2 y; s3#2 queued 0
+        s1 lock z                   | s1#4 granted 3
+        s2 end s1 reason=gone       | s1 ended: ended by force: gone (by h2); s2#3 done; s2#2 granted 4; s3#2 granted 5
+        s1 renew                    | s1#5 failed: there is no such session (it was closed, taken over or expired)
+        s2 end s1 reason=gone       | s2#4 failed: there is no session 0000000000000001
+        s2 end s2 reason=tired      | s2 ended: ended by force: tired (by h2); s2#5 done
+        ",
+    );
+}

@@ -227,6 +227,53 @@ pub mod peer_client {
                 .insert(GrpcMethod::new("conclave.peer.v1.Peer", "Past"));
             self.inner.unary(req, path, codec).await
         }
+        /// Stays open, and says nothing, until the node stops or follows another: so it shows that the process is there.
+        pub async fn pulse(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Frame>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::Frame>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/conclave.peer.v1.Peer/Pulse",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("conclave.peer.v1.Peer", "Pulse"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// The leader is gone, as far as some nodes have seen. The answer is what the one that is asked sees for itself.
+        pub async fn gone(
+            &mut self,
+            request: impl tonic::IntoRequest<super::Frame>,
+        ) -> std::result::Result<tonic::Response<super::Frame>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/conclave.peer.v1.Peer/Gone",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("conclave.peer.v1.Peer", "Gone"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -272,6 +319,22 @@ pub mod peer_server {
         ) -> std::result::Result<tonic::Response<super::Frame>, tonic::Status>;
         /// What a node has behind it, for one that has nothing: the cluster is new, or that one lost its disk.
         async fn past(
+            &self,
+            request: tonic::Request<super::Frame>,
+        ) -> std::result::Result<tonic::Response<super::Frame>, tonic::Status>;
+        /// Server streaming response type for the Pulse method.
+        type PulseStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::Frame, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Stays open, and says nothing, until the node stops or follows another: so it shows that the process is there.
+        async fn pulse(
+            &self,
+            request: tonic::Request<super::Frame>,
+        ) -> std::result::Result<tonic::Response<Self::PulseStream>, tonic::Status>;
+        /// The leader is gone, as far as some nodes have seen. The answer is what the one that is asked sees for itself.
+        async fn gone(
             &self,
             request: tonic::Request<super::Frame>,
         ) -> std::result::Result<tonic::Response<super::Frame>, tonic::Status>;
@@ -596,6 +659,93 @@ pub mod peer_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PastSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/conclave.peer.v1.Peer/Pulse" => {
+                    #[allow(non_camel_case_types)]
+                    struct PulseSvc<T: Peer>(pub Arc<T>);
+                    impl<T: Peer> tonic::server::ServerStreamingService<super::Frame>
+                    for PulseSvc<T> {
+                        type Response = super::Frame;
+                        type ResponseStream = T::PulseStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Frame>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Peer>::pulse(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PulseSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/conclave.peer.v1.Peer/Gone" => {
+                    #[allow(non_camel_case_types)]
+                    struct GoneSvc<T: Peer>(pub Arc<T>);
+                    impl<T: Peer> tonic::server::UnaryService<super::Frame>
+                    for GoneSvc<T> {
+                        type Response = super::Frame;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::Frame>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Peer>::gone(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GoneSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -24,7 +24,7 @@ pub struct Command {
     /// enough: what the node has been told, it need not be told again.
     #[prost(uint64, repeated, tag = "15")]
     pub settled: ::prost::alloc::vec::Vec<u64>,
-    #[prost(oneof = "command::Act", tags = "4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
+    #[prost(oneof = "command::Act", tags = "4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16")]
     pub act: ::core::option::Option<command::Act>,
 }
 /// Nested message and enum types in `Command`.
@@ -51,6 +51,8 @@ pub mod command {
         Transfer(super::Transfer),
         #[prost(message, tag = "13")]
         Force(super::Force),
+        #[prost(message, tag = "16")]
+        End(super::End),
     }
 }
 /// Begins a session, or takes it up again.
@@ -92,6 +94,15 @@ pub struct Renew {}
 /// Ends a session: what it holds is released, what it waits for is cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Close {}
+/// Ends another session: what it holds is taken from it, what it waits for is cancelled.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct End {
+    #[prost(fixed64, tag = "1")]
+    pub session: u64,
+    /// For its client and for the history.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
 /// Takes all of the names, or none.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Acquire {
@@ -377,6 +388,8 @@ pub mod failed {
         Free = 9,
         Limit = 10,
         Invalid = 11,
+        /// Of End: there is no such session.
+        NoSuchSession = 12,
     }
     impl Code {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -397,6 +410,7 @@ pub mod failed {
                 Self::Free => "FREE",
                 Self::Limit => "LIMIT",
                 Self::Invalid => "INVALID",
+                Self::NoSuchSession => "NO_SUCH_SESSION",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -414,6 +428,7 @@ pub mod failed {
                 "FREE" => Some(Self::Free),
                 "LIMIT" => Some(Self::Limit),
                 "INVALID" => Some(Self::Invalid),
+                "NO_SUCH_SESSION" => Some(Self::NoSuchSession),
                 _ => None,
             }
         }
@@ -608,6 +623,39 @@ pub struct ShowSessionResponse {
     /// The upper 32 bits of the life that uses it.
     #[prost(uint32, tag = "8")]
     pub generation: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSessionsRequest {
+    /// Only sessions behind this one, to go on where the last answer ended; 0 for the first page.
+    #[prost(fixed64, tag = "1")]
+    pub after: u64,
+    /// No more than this many; 0 is the server's choice. A page may have fewer, whatever is asked for.
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSessionsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub sessions: ::prost::alloc::vec::Vec<SessionLine>,
+    /// There is more.
+    #[prost(bool, tag = "2")]
+    pub more: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionLine {
+    #[prost(fixed64, tag = "1")]
+    pub session: u64,
+    #[prost(message, optional, tag = "2")]
+    pub owner: ::core::option::Option<Owner>,
+    #[prost(uint32, tag = "3")]
+    pub ttl_ms: u32,
+    #[prost(uint64, tag = "4")]
+    pub expires_in_ms: u64,
+    /// How many grants it holds, and how many of its requests wait.
+    #[prost(uint64, tag = "5")]
+    pub held: u64,
+    #[prost(uint64, tag = "6")]
+    pub waiting: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Waiting {
@@ -1065,6 +1113,31 @@ pub mod conclave_client {
                 .insert(GrpcMethod::new("conclave.v1.Conclave", "ShowSession"));
             self.inner.unary(req, path, codec).await
         }
+        /// The sessions, in the order of their numbers, in pages.
+        pub async fn list_sessions(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSessionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSessionsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/conclave.v1.Conclave/ListSessions",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("conclave.v1.Conclave", "ListSessions"));
+            self.inner.unary(req, path, codec).await
+        }
         /// What a name's first waiter, or a session, waits for, and what that waits for, to the end.
         pub async fn why(
             &mut self,
@@ -1220,6 +1293,14 @@ pub mod conclave_server {
             request: tonic::Request<super::ShowSessionRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ShowSessionResponse>,
+            tonic::Status,
+        >;
+        /// The sessions, in the order of their numbers, in pages.
+        async fn list_sessions(
+            &self,
+            request: tonic::Request<super::ListSessionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSessionsResponse>,
             tonic::Status,
         >;
         /// What a name's first waiter, or a session, waits for, and what that waits for, to the end.
@@ -1496,6 +1577,51 @@ pub mod conclave_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ShowSessionSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/conclave.v1.Conclave/ListSessions" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSessionsSvc<T: Conclave>(pub Arc<T>);
+                    impl<
+                        T: Conclave,
+                    > tonic::server::UnaryService<super::ListSessionsRequest>
+                    for ListSessionsSvc<T> {
+                        type Response = super::ListSessionsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSessionsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Conclave>::list_sessions(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSessionsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use conclave_client::v1::ShowResponse;
-use conclave_client::v1::failed::Code;
-use conclave_client::{Client, Error};
+use conclave_client::{Client, Code, Error};
 use tokio::time::timeout;
 
 use super::{Holding, Outcome, is_held_around};
@@ -69,7 +68,8 @@ impl Holding<'_> {
                 self.voice.unanswered(Failure::new(sentence));
                 Outcome::Unavailable
             }
-            Error::Endpoint(_) | Error::Protocol(_) => {
+            // The kinds of errors may become more.
+            _ => {
                 self.voice.error(Failure::new(error));
                 Outcome::Refused
             }

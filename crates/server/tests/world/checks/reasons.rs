@@ -1,7 +1,7 @@
 //! Refusals have a reason: who is told that a name is busy met somebody who may have held it or waited for it, and who is
 //! told that its time is over has waited for so long.
 
-use conclave_client::v1::failed::Code;
+use conclave_client::Code;
 
 use super::{Case, Violation, samples};
 use crate::history::{Asked, History, Micros, Outcome};

@@ -21,6 +21,7 @@ pub fn hold(session: u64, token: u64, mode: Mode, since: Micros, until: Micros) 
         since,
         until: Some(until),
         end: Some(End::Released),
+        why_lost: None,
         gone: Some(until + 5),
     }
 }
@@ -46,6 +47,7 @@ pub fn asked(session: u64, began: Micros, queued: Option<Micros>, outcome: Outco
         priority: 0,
         is_reentrant: false,
         limit: None,
+        lock_delay: 0,
         began,
         queued,
         ended: Some(began + 50),

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use conclave_client::{Error, Guard, Mode, Request, Session};
+use conclave_client::{Campaign, Error, Guard, Leadership, Mode, Request, Session};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -28,7 +28,7 @@ impl Manner {
     fn request(&self, wants: &[(String, Mode)]) -> Request {
         let names = wants.iter().map(|(name, _)| name.clone());
         let mut request = if self.is_campaign {
-            Request::campaign(ELECTION, "me")
+            Campaign::new(ELECTION, "me").into()
         } else {
             Request::locks(names).mode(wants[0].1)
         };
@@ -48,7 +48,7 @@ impl Manner {
 /// Waits for a lock, or for the lead.
 async fn hold_of(session: &Session, request: Request, is_campaign: bool) -> Result<Thing, Error> {
     if is_campaign {
-        return session.campaign(request).await.map(Thing::Lead);
+        return session.acquire(request).await.map(|guard| Thing::Lead(Leadership::of(guard)));
     }
     session.acquire(request).await.map(Thing::Lock)
 }
@@ -134,6 +134,7 @@ impl Actor {
             priority: manner.priority,
             is_reentrant: manner.is_reentrant,
             limit: manner.limit.map(|limit| limit.as_micros() as Micros),
+            lock_delay: manner.lock_delay.map_or(0, |delay| delay.as_micros() as Micros),
             began: self.now(),
             queued: None,
             ended: None,
@@ -190,6 +191,7 @@ impl Actor {
             since: self.now(),
             until: None,
             end: None,
+            why_lost: None,
             gone: None,
         };
         let mut history = self.stage.history.borrow_mut();
@@ -199,10 +201,12 @@ impl Actor {
 
     /// Notes when the client is told that a hold is lost.
     pub fn watch(&self, guard: &Guard, hold: usize) {
-        let (stage, who, lost) = (Rc::clone(&self.stage), self.who(), guard.cancellation());
+        let (stage, who, lost, fence) =
+            (Rc::clone(&self.stage), self.who(), guard.cancellation(), guard.fence());
         tokio::task::spawn_local(async move {
             lost.cancelled().await;
             if end_hold(&stage, hold, End::Lost) {
+                stage.history.borrow_mut().holds[hold].why_lost = fence.why_lost();
                 let token = stage.history.borrow().holds[hold].token;
                 stage.note(who, format!("lost {token}"));
             }

@@ -1,6 +1,9 @@
 //! What is held, and what is done with it.
 
-use conclave_client::{Error, Guard, Leadership, Mode};
+use std::time::Duration;
+
+use conclave_client::{Code, Error, Guard, Leadership, Mode};
+use tokio::time::timeout;
 
 use super::{Actor, ELECTION};
 use crate::history::{Conversion, End, Micros};
@@ -64,10 +67,15 @@ impl Actor {
         }
         let result = thing.release().await;
         self.note(format!("released {token}: {:?}", result.as_ref().map_err(ToString::to_string)));
-        if result.is_ok() {
-            let now = self.now();
-            for hold in holds {
-                self.stage.history.borrow_mut().holds[hold].gone = Some(now);
+        let now = self.now();
+        let refused = result.as_ref().err().filter(|error| error.code() == Some(Code::NotHeld));
+        for hold in holds {
+            let hold = &mut self.stage.history.borrow_mut().holds[hold];
+            if result.is_ok() {
+                hold.gone = Some(now);
+            }
+            if let Some(refused) = refused {
+                hold.why_lost = Some(refused.to_string());
             }
         }
     }
@@ -102,7 +110,15 @@ impl Actor {
             let asked = self.stage.history.borrow().holds[holding.holds[0]].asked;
             self.exchange(&mut holding, request, mode, old, asked);
         }
-        let result = holding.thing.guard().convert(&holding.name, mode, wait).await;
+        // Some lose patience: the future is dropped, and nobody knows what becomes of it.
+        let give_up =
+            if self.dice.chance(20) { self.dice.millis(1..=200) } else { Duration::from_secs(3600) };
+        let converting = holding.thing.guard().convert(&holding.name, mode, wait);
+        let Ok(result) = timeout(give_up, converting).await else {
+            self.note(format!("no longer waits to convert {old}"));
+            self.held.push(holding);
+            return;
+        };
         let token = holding.thing.guard().token();
         self.note(format!("converted {old} to {token}: {:?}", result.as_ref().map_err(ToString::to_string)));
         let is_refused = result.as_ref().is_err_and(|error| error.code().is_some());
@@ -138,8 +154,14 @@ impl Actor {
             return;
         };
         let term = leadership.term();
-        let shown = leadership.proclaim(format!("term {term}")).await;
-        self.note(format!("proclaims in {term}: {:?}", shown.map_err(|error| error.to_string())));
+        // Short ones, and some as long as they may be.
+        let length = if self.dice.chance(20) { self.dice.within(1..=16 << 10) as usize } else { 8 };
+        let value = format!("{term:0>length$}");
+        let shown = leadership.proclaim(value.as_str()).await;
+        self.note(format!("proclaims in {term}: {:?}", shown.as_ref().map_err(ToString::to_string)));
+        if shown.is_ok() {
+            self.sees_value(&leadership, &value).await;
+        }
         let heir =
             self.stage.candidates.borrow().iter().find(|(index, _)| **index != self.index).map(|(_, id)| *id);
         let (Some(heir), true) = (heir, self.dice.chance(50)) else {
@@ -158,6 +180,20 @@ impl Actor {
                 self.note(format!("could not transfer {term}: {error}"));
                 drop(leadership);
             }
+        }
+    }
+}
+
+impl Actor {
+    /// Whoever reads after a leader has been told that its value is shown sees it, if it still leads.
+    async fn sees_value(&self, leadership: &Leadership, value: &str) {
+        let Ok(Some(shown)) = self.client.show(ELECTION).await else { return };
+        let is_read = shown.holders.iter().any(|holder| holder.token == leadership.term());
+        let is_right = shown.value.as_deref() == Some(value.as_bytes());
+        if is_read && !is_right {
+            let seen = shown.value.map_or(0, |value| value.len());
+            let what = format!("term {} shows another value, of {seen} bytes", leadership.term());
+            self.stage.history.borrow_mut().wrong_values.push((self.now(), what));
         }
     }
 }

@@ -74,7 +74,10 @@ pub async fn observe(stage: Rc<Stage>, client: Client, observer: usize) {
     {
         let mut following = client.observe(ELECTION);
         while stage.act.get() == Act::Busy {
-            let Ok(Ok(observed)) = timeout(Duration::from_secs(1), following.next()).await else { continue };
+            // Whoever stops listening for a moment misses nothing.
+            let Ok(Ok(observed)) = timeout(Duration::from_millis(100), following.next()).await else {
+                continue;
+            };
             let term = observed.leader.map(|leader| leader.term);
             stage.note(format!("client{observer}"), format!("observes {term:?}"));
             let seen = Seen { observer, name: ELECTION.to_owned(), at: stage.now(), term };

@@ -176,6 +176,10 @@ fn act(session: u64, verb: &str, words: &[&str]) -> Act {
         }
         "proclaim" => Act::Proclaim { token: token(0), value: words[1].as_bytes().into() },
         "transfer" => Act::Transfer { token: token(0), to: SessionId(number(words[1])) },
+        "end" => Act::End {
+            session: SessionId(number(words[0])),
+            reason: option::<String>(words, "reason").unwrap_or_default().into(),
+        },
         "force" => Act::Force {
             name: words[0].into(),
             token: option(words, "token").map(Token),

@@ -245,6 +245,11 @@ impl Model {
             },
             Act::Transfer { token, to } => self.transfer(session, *token, *to),
             Act::Force { name, token, .. } => self.force(name, *token),
+            Act::End { session: other, .. } if self.sessions.contains_key(other) => {
+                self.end(*other, false);
+                "done".to_owned()
+            }
+            Act::End { .. } => "no such session".to_owned(),
         }
     }
 
@@ -373,7 +378,11 @@ impl Model {
             changed.expect("it is one of its names").mode = wait.wants[0].mode;
         } else {
             for want in &wait.wants {
-                self.delays.insert(want.name.clone(), wait.delay);
+                // The longest of those who hold it together.
+                let is_held =
+                    self.grants.iter().any(|grant| grant.wants.iter().any(|held| held.name == want.name));
+                let present = self.delays.get(&want.name).copied().filter(|_| is_held).unwrap_or(0);
+                self.delays.insert(want.name.clone(), present.max(wait.delay));
             }
             let (session, strand, election) = (wait.session, wait.strand, wait.election);
             let after = self.arrivals;

@@ -42,6 +42,8 @@ pub enum Deed {
         name: usize,
         grant: Option<usize>,
     },
+    /// Ends a session.
+    End(u64),
     Disconnected,
     /// Sends an earlier command of the same session once more.
     Repeat(usize),
@@ -121,6 +123,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => number.clone().prop_map(Deed::Proclaim),
         2 => (number.clone(), 1..=SESSIONS).prop_map(|(grant, to)| Deed::Transfer { grant, to }),
         1 => (number.clone(), prop::option::of(number.clone())).prop_map(|(name, grant)| Deed::Force { name, grant }),
+        1 => (1..=SESSIONS + 1).prop_map(Deed::End),
         1 => Just(Deed::Disconnected),
         4 => number.prop_map(Deed::Repeat),
     ]
@@ -264,6 +267,7 @@ impl Walk {
                 token: grant.as_ref().map(token),
                 reason: "because".into(),
             },
+            Deed::End(other) => Act::End { session: SessionId(*other), reason: "because".into() },
             Deed::Disconnected => Act::Disconnected,
         }
     }
@@ -421,5 +425,6 @@ fn word(failure: &Failure) -> &'static str {
         Failure::Free(_) => "free",
         Failure::Limit(_) => "limit",
         Failure::Invalid(_) => "invalid",
+        Failure::NoSuchSession(_) => "no such session",
     }
 }

@@ -112,9 +112,12 @@ impl<K: Key> Cargo<K> {
     }
 }
 
-/// What has arrived of messages that came in pieces.
+/// The pieces that have arrived of one message, by their place.
+type Arrived<K> = BTreeMap<u32, Cargo<K>>;
+
+/// What has arrived of messages that came in pieces: by sender, and by epoch and kind of the message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Pieces<K: Key>(BTreeMap<NodeId, BTreeMap<(Epoch, u8), BTreeMap<u32, Cargo<K>>>>);
+pub(super) struct Pieces<K: Key>(BTreeMap<NodeId, BTreeMap<(Epoch, u8), Arrived<K>>>);
 
 impl<K: Key> Default for Pieces<K> {
     fn default() -> Self {

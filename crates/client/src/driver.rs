@@ -130,7 +130,7 @@ impl Drop for Driver {
 /// What made the driver look up.
 enum Wake {
     Orders(usize),
-    Linked(Result<Link, Status>),
+    Linked(Result<Box<Link>, Status>),
     Event(Result<Option<v1::ToClient>, Status>),
     Time,
 }
@@ -184,7 +184,7 @@ impl Driver {
                         gone_at = Some(Instant::now() + FAREWELL);
                     }
                 }
-                Wake::Linked(result) => self.on_linked(result),
+                Wake::Linked(result) => self.on_linked(result.map(|link| *link)),
                 Wake::Event(Ok(Some(message))) => self.on_message(message),
                 Wake::Event(Err(status)) if status.code() == SENT_AWAY => self.on_parted(status.message()),
                 Wake::Event(Ok(None)) => self.on_broken("the node ended the connection"),
@@ -215,7 +215,8 @@ impl Driver {
                 Wake::Event(message)
             }
             joined = async { self.connecting.as_mut().expect("guarded").await }, if self.connecting.is_some() => {
-                Wake::Linked(joined.unwrap_or_else(|error| Err(Status::unavailable(error.to_string()))))
+                let linked = joined.unwrap_or_else(|error| Err(Status::unavailable(error.to_string())));
+                Wake::Linked(linked.map(Box::new))
             }
             count = self.inbox.recv_many(orders, ORDERS_AT_ONCE), if !is_gone => Wake::Orders(count),
             () = tokio::time::sleep_until(self.wake_at) => Wake::Time,

@@ -52,7 +52,7 @@ fn a_client_of_one_cluster_does_not_go_over_to_another() {
     foreign.run(1);
     until("it knows which cluster it is", || knows(&foreign));
     service.kill(1);
-    let refused = open().err().expect("it is another cluster").to_string();
+    let refused = open().expect_err("it is another cluster").to_string();
     assert!(refused.contains("check the endpoints"), "{refused}");
 }
 

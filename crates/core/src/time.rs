@@ -160,7 +160,7 @@ impl Display for Deviation {
 }
 
 /// No time is longer: a run lasts 8.9 years at the most.
-const LONGEST: u64 = (1 << 47) - 1;
+pub const LONGEST: u64 = (1 << 47) - 1;
 
 /// A time in microseconds: a number of milliseconds, or a number with the unit `us`, `ms`, `s` or `min`.
 ///

@@ -186,6 +186,7 @@ async fn serve(
         channels: about.channels.name().to_owned(),
         locks: 1,
         seed: None,
+        timing: process.node().timing,
     };
     let recording = process.record.then(|| Recording::erased(header, process.epoch()));
     let options = Options { recording, clock: process.clock(), ..Options::default() };

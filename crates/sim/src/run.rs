@@ -259,7 +259,7 @@ impl Simulator<'_> {
     /// The top of the trace, if the algorithm can be run so.
     fn header(&self, outline: &Outline<'_>) -> Result<Header, SettingError> {
         outline.check(self.plan)?;
-        Ok(Header { seed: Some(self.plan.seed), ..outline.header(self.setup) })
+        Ok(Header { seed: Some(self.plan.seed), timing: self.plan.timing(), ..outline.header(self.setup) })
     }
 }
 

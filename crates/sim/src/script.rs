@@ -106,7 +106,7 @@ pub(crate) fn perform(
 }
 
 pub(crate) fn play_blocks(script: &Script, prepared: &Prepared, header: Header) -> Result<Played, PlayError> {
-    let mut stage = RecordedRun::new(prepared, Some((Recorder::new(), Narrator::new())));
+    let mut stage = RecordedRun::new(prepared, header.timing, Some((Recorder::new(), Narrator::new())));
     let mut script = script.clone();
     let mut difference = None;
     let mut told = false;

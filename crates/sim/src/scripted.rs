@@ -133,10 +133,10 @@ struct Waiting {
 impl<R: Observer<Erased>> ScriptedRun<R> {
     /// Boots the processes; they are started by the first command that is not a crash.
     #[must_use]
-    pub fn new(prepared: &Prepared, observer: R) -> Self {
+    pub fn new(prepared: &Prepared, timing: Timing, observer: R) -> Self {
         let Prepared { about, members, newcomers, restless, config, fifo, judge, .. } = prepared;
         let n = members.len() + newcomers.len();
-        let mut world = World::new(members.clone(), newcomers, config.clone(), Timing::default());
+        let mut world = World::new(members.clone(), newcomers, config.clone(), timing);
         // A script is short, and may show that an invariant fails.
         world.paranoid = true;
         Self {

@@ -60,8 +60,12 @@ struct Driven {
 
 impl Driven {
     fn shrink(&self, setup: &Setup, plan: &Plan, property: &str) -> Option<Script> {
-        let (setup, outcome) = smaller(self.simulate, plan, setup, property)?;
+        let (mut setup, outcome) = smaller(self.simulate, plan, setup, property)?;
         let commands = commands_of(outcome.trace.as_ref()?);
+        // Timers expire by command: what may be relied on matters to those alone who read a clock.
+        if commands.iter().any(|command| matches!(command, Command::Clock { .. })) {
+            setup.timing = plan.timing();
+        }
         let shrinker = Shrinker {
             setup: &setup,
             property,
@@ -146,7 +150,7 @@ impl Shrinker<'_> {
 
     /// The commands up to the breaking of the property, without those that were not possible.
     fn breaks(&mut self, commands: &[Command], prepared: &Prepared) -> Option<Vec<Command>> {
-        let mut stage = RecordedRun::new(prepared, None);
+        let mut stage = RecordedRun::new(prepared, self.setup.timing, None);
         let mut done = Vec::new();
         for command in commands {
             self.effort = self.effort.saturating_sub(1);
@@ -178,7 +182,7 @@ impl Shrinker<'_> {
 
     /// Messages named in the plainest way; a dead end settled at the end.
     fn plain(&self, commands: &[Command], prepared: &Prepared) -> Vec<Command> {
-        let mut stage = RecordedRun::new(prepared, None);
+        let mut stage = RecordedRun::new(prepared, self.setup.timing, None);
         let mut plain = vec![Command::Run(self.setup.clone())];
         for command in commands {
             let command = match command {

@@ -18,7 +18,7 @@
 use conclave_algorithms::erased::Prepared;
 use conclave_algorithms::family::{Registered, Usage};
 use conclave_algorithms::{About, Judgement, Violation};
-use conclave_core::{Incarnation, NodeId, Phase, Protocol as _};
+use conclave_core::{Incarnation, NodeId, Phase, Protocol as _, Timing};
 use conclave_trace::{Block, Carry, Command, Script, Setup};
 
 use crate::recorder::Recorder;
@@ -84,7 +84,7 @@ impl Stepper {
 
     fn prepared_by(setup: &Setup, prepare: Prepare) -> Result<Self, PlayError> {
         let prepared = prepare(setup, &[])?;
-        let run = recorded(&prepared);
+        let run = recorded(&prepared, setup.timing);
         let (setup, newcomers, done) = (setup.clone(), Vec::new(), Vec::new());
         Ok(Self { setup, newcomers, prepare, prepared, run, told: false, done })
     }
@@ -151,7 +151,7 @@ impl Stepper {
 
     /// Does once more what has been done.
     fn repeat(&mut self) {
-        self.run = recorded(&self.prepared);
+        self.run = recorded(&self.prepared, self.setup.timing);
         self.told = false;
         for done in &self.done {
             // It was possible before, and nothing has changed since.
@@ -247,8 +247,8 @@ impl Stepper {
     }
 }
 
-fn recorded(prepared: &Prepared) -> RecordedRun {
-    RecordedRun::new(prepared, Some((Recorder::new(), Narrator::new())))
+fn recorded(prepared: &Prepared, timing: Timing) -> RecordedRun {
+    RecordedRun::new(prepared, timing, Some((Recorder::new(), Narrator::new())))
 }
 
 /// What a process always is, and every reader knows.

@@ -1,10 +1,12 @@
 //! The data of a trace.
 
+use core::time::Duration;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use conclave_core::{Message, NodeId, Shown, VectorClock};
-use serde::{Deserialize, Serialize};
+use conclave_core::{LONGEST, Message, NodeId, Shown, Timing, VectorClock};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::{compact, fields_of, message_text};
 
@@ -41,6 +43,42 @@ pub struct Header {
     /// The seed, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// What the processes relied on.
+    #[serde(default, skip_serializing_if = "is_usual", with = "Bounds")]
+    pub timing: Timing,
+}
+
+/// The bounds of time as a trace has them, in microseconds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bounds {
+    transmission: u64,
+    processing: u64,
+}
+
+impl Bounds {
+    fn serialize<S: Serializer>(timing: &Timing, serializer: S) -> Result<S::Ok, S::Error> {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Serialize::serialize(
+            &Self { transmission: micros(timing.transmission), processing: micros(timing.processing) },
+            serializer,
+        )
+    }
+
+    fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timing, D::Error> {
+        let Self { transmission, processing } = Deserialize::deserialize(deserializer)?;
+        if transmission.max(processing) > LONGEST {
+            return Err(D::Error::custom("no time is longer than 2^47 microseconds"));
+        }
+        Ok(Timing {
+            transmission: Duration::from_micros(transmission),
+            processing: Duration::from_micros(processing),
+        })
+    }
+}
+
+fn is_usual(timing: &Timing) -> bool {
+    *timing == Timing::default()
 }
 
 fn one() -> usize {

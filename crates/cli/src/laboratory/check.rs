@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use conclave_algorithms::family::{Kind, Searches};
 use conclave_algorithms::{About, Channels, Finding, Mutant, Synchrony};
 use conclave_check::{AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report, Stopped};
-use conclave_core::{Members, NodeId};
+use conclave_core::{Members, NodeId, Timing};
 use conclave_sim::Played;
 use conclave_trace::{Command, Setup, Trace, What, commands_of, describe};
 use serde_json::{Value, json};
@@ -68,6 +68,7 @@ fn setup(about: &About, args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Set
         mutant: args.mutant.clone(),
         channels: args.channels.map(|channels| Channels::from(channels).name().into()),
         locks: 1,
+        timing: Timing::default(),
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use conclave_algorithms::demand::{Demand, Load, PlannedAsk, Who};
 use conclave_algorithms::family::Kind;
 use conclave_algorithms::{About, Channels, Synchrony, Topology, Violation};
-use conclave_core::{Members, NodeId};
+use conclave_core::{Members, NodeId, Timing};
 use conclave_sim::faults::{Detector, Faults, stranger};
 use conclave_sim::span::Span;
 use conclave_sim::{Outcome, Plan, Report};
@@ -61,6 +61,7 @@ pub fn run(args: &SimArgs, given: &Given, catalogue: &Catalogue) -> Result<Verdi
         mutant: args.mutant.clone(),
         channels: args.channels.map(|channels| Channels::from(channels).name().into()),
         locks: args.locks,
+        timing: Timing::default(),
     };
     let expected = (entry.expected_messages)(&setup, &plan).map_err(|error| {
         Failure::new(error).hint(format!("'conclave list {}' shows what there is", about.name))

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::path::Path;
 
 use conclave_algorithms::Channels;
+use conclave_core::Timing;
 use conclave_sim::Property;
 use conclave_sim::step::{Standing, Stepper};
 use conclave_trace::{Command, Script, Setup};
@@ -64,6 +65,7 @@ fn begin(args: &StepArgs, catalogue: &Catalogue) -> Result<Stepper, Failure> {
         channels: args.channels.map(|channels| Channels::from(channels).name().into()),
         locks: args.locks,
         algorithm,
+        timing: Timing::default(),
     };
     stepper(&setup, catalogue, &|error| Failure::new(error))
 }

@@ -30,7 +30,7 @@ pub fn formula(trace: &Trace) -> Formula {
         },
     );
     prepared.restless = false;
-    let mut stage = ScriptedRun::new(&prepared, None);
+    let mut stage = ScriptedRun::new(&prepared, header.timing, None);
     *stage.observer() = Some(prepared.meter);
     for command in commands_of(trace) {
         stage.apply(&command).expect("what happened can happen");

@@ -9,7 +9,7 @@ use crate::common::{LOADS, plan, setup};
 use conclave_algorithms::erased::Erased;
 use conclave_algorithms::family::Wanted;
 use conclave_algorithms::mutex::{self, Load, Outage};
-use conclave_core::NodeId;
+use conclave_core::{NodeId, Timing};
 use conclave_sim::faults::{Detector, Faults};
 use conclave_sim::recorder::{Recorder, Words};
 use conclave_sim::scripted::ScriptedRun;
@@ -331,7 +331,7 @@ fn stage(newcomers: &[NodeId]) -> ScriptedRun<Recorder<Erased>> {
     let (nodes, settings) = ([NodeId(1), NodeId(2)], BTreeMap::new());
     let wanted = Wanted { newcomers, ..Wanted::new(&nodes, &settings) };
     let prepared = mutex::prepared::<Doors>(&wanted).expect("it can be set up so");
-    ScriptedRun::new(&prepared.into(), Recorder::new())
+    ScriptedRun::new(&prepared.into(), Timing::default(), Recorder::new())
 }
 
 /// Scripts know who is there, too.

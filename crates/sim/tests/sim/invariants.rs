@@ -9,7 +9,7 @@ use careless::Careless;
 use conclave_algorithms::Violation;
 use conclave_algorithms::family::Wanted;
 use conclave_algorithms::mutex::{Of, prepared};
-use conclave_core::{Members, NodeId};
+use conclave_core::{Members, NodeId, Timing};
 use conclave_sim::scripted::ScriptedRun;
 use conclave_sim::{Plan, simulate};
 use conclave_trace::{Setup, What, commands_of};
@@ -33,7 +33,7 @@ fn the_simulator_reports_it_and_its_script_shows_the_same() {
 
     let (nodes, settings) = ([NodeId(1)], BTreeMap::new());
     let prepared = prepared::<Careless>(&Wanted::new(&nodes, &settings)).expect("it can be set up");
-    let mut stage = ScriptedRun::new(&prepared.into(), ());
+    let mut stage = ScriptedRun::new(&prepared.into(), Timing::default(), ());
     let commands = commands_of(&trace);
     let (last, before) = commands.split_last().expect("something happened");
     for command in before {

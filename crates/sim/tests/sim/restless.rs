@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use conclave_algorithms::family::Wanted;
 use conclave_algorithms::mutex::{self, Load, Outage};
-use conclave_core::NodeId;
+use conclave_core::{NodeId, Timing};
 use conclave_sim::scripted::ScriptedRun;
 use conclave_sim::span::Span;
 use conclave_sim::{Outcome, Plan, expected_messages, simulate, simulate_setup};
@@ -137,7 +137,7 @@ fn starvation_shows_although_messages_travel() {
 fn stage() -> ScriptedRun<()> {
     let (nodes, settings) = ([1, 2, 3].map(NodeId), BTreeMap::new());
     let prepared = mutex::prepared::<Relay>(&Wanted::new(&nodes, &settings)).expect("it can be set up so");
-    ScriptedRun::new(&prepared.into(), ())
+    ScriptedRun::new(&prepared.into(), Timing::default(), ())
 }
 
 /// `settle` says that it never will, instead of delivering a million messages.

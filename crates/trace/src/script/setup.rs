@@ -1,9 +1,10 @@
 //! What a script runs.
 
 use core::fmt::{Display, Formatter};
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use conclave_core::NodeId;
+use conclave_core::{NodeId, Timing, parse_time, show_time};
 
 use super::command::parse_process;
 use crate::Header;
@@ -30,6 +31,8 @@ pub struct Setup {
     pub channels: Option<String>,
     /// How many locks there are.
     pub locks: usize,
+    /// What the processes rely on: timers expire by command, but what a process counts on its clock depends on it.
+    pub timing: Timing,
 }
 
 impl Setup {
@@ -43,6 +46,7 @@ impl Setup {
             mutant: None,
             channels: None,
             locks: 1,
+            timing: Timing::default(),
         }
     }
 
@@ -57,6 +61,7 @@ impl Setup {
             mutant: header.mutant.clone(),
             channels: Some(header.channels.clone()),
             locks: header.locks,
+            timing: header.timing,
         }
     }
 
@@ -72,6 +77,7 @@ impl Setup {
             channels: self.channels.clone().unwrap_or_else(|| declared.to_owned()),
             locks: self.locks,
             seed: None,
+            timing: self.timing,
         }
     }
 
@@ -125,6 +131,8 @@ impl Setup {
                 }
                 _ => return Err(format!("`{value}` is not a number of locks")),
             },
+            "--t-trans" => self.timing.transmission = Duration::from_micros(parse_time(value)?),
+            "--t-process" => self.timing.processing = Duration::from_micros(parse_time(value)?),
             _ => return Err(format!("there is no option `{option}`")),
         }
         Ok(())
@@ -189,6 +197,20 @@ impl Display for Setup {
         if let Some(mutant) = &self.mutant {
             write!(f, " --mutant {mutant}")?;
         }
-        if self.locks == 1 { Ok(()) } else { write!(f, " --locks {}", self.locks) }
+        if self.locks != 1 {
+            write!(f, " --locks {}", self.locks)?;
+        }
+        let usual = Timing::default();
+        let bounds = [
+            ("--t-trans", self.timing.transmission, usual.transmission),
+            ("--t-process", self.timing.processing, usual.processing),
+        ];
+        for (option, bound, usual) in bounds {
+            if bound != usual {
+                let micros = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
+                write!(f, " {option} {}", show_time(micros))?;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! JSON Lines: what is written is read back, and what is broken is named.
 
+use core::time::Duration;
+
 use conclave_core::{NodeId, VectorClock};
 use conclave_trace::{Carried, Record, Trace, TraceError, What};
 use proptest::prelude::*;
@@ -129,6 +131,7 @@ fn recorded_runs_are_read_back() {
     {
         trace.stamp(true);
         trace.header.seed = Some(7);
+        trace.header.timing.transmission = Duration::from_millis(50);
         trace.header.mutant = Some("no-tie-break".to_owned());
         trace.header.settings.insert("answer".to_owned(), "queued".to_owned());
         assert_eq!(Trace::read_jsonl(&written(&trace)), Ok(trace));
@@ -154,6 +157,10 @@ fn what_is_wrong_is_named_with_its_line() {
     let cases: &[(&str, &str)] = &[
         ("", "the trace is empty"),
         ("\n  \n", "the trace is empty"),
+        (
+            r#"{"format":"conclave-trace","version":1,"algorithm":"x","nodes":[1],"channels":"any","timing":{"transmission":18446744073709551615,"processing":0}}"#,
+            "line 1: the header is wrong: no time is longer than 2^47 microseconds",
+        ),
         (
             "hello",
             "this is not a trace: the first line must be a JSON object with \"format\":\"conclave-trace\"",

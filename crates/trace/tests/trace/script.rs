@@ -1,8 +1,9 @@
 //! Scripts: reading and printing are each other's inverse, and mistakes are named with their line.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
-use conclave_core::{Incarnation, NodeId};
+use conclave_core::{Incarnation, NodeId, Timing};
 use conclave_trace::{Block, Carry, Command, Header, Script, Setup, Which};
 use proptest::prelude::*;
 
@@ -177,7 +178,10 @@ fn what_runs_is_checked() {
 
 #[test]
 fn setup_and_header_say_the_same() {
-    let setup = Setup { channels: Some("fifo".to_owned()), locks: 2, ..Setup::numbered("central", 3) };
+    let timing = Timing { transmission: Duration::from_millis(50), processing: Duration::from_micros(1_500) };
+    let setup =
+        Setup { channels: Some("fifo".to_owned()), locks: 2, timing, ..Setup::numbered("central", 3) };
+    assert!(setup.to_string().ends_with(" --locks 2 --t-trans 50 --t-process 1.5"), "{setup}");
     let header: Header = setup.to_header("any");
     assert_eq!(header.channels, "fifo");
     assert_eq!(Setup::from_header(&header), setup);
@@ -230,14 +234,18 @@ fn command() -> impl Strategy<Value = Command> {
 fn setup() -> impl Strategy<Value = Setup> {
     let settings = prop::collection::btree_map(word(), "[!-~]{1,8}", 0..3);
     let channels = prop::option::of(prop::sample::select(vec!["fifo".to_owned(), "any".to_owned()]));
-    (word(), settings, prop::option::of(word()), channels).prop_map(
-        |(algorithm, settings, mutant, channels)| Setup {
+    let bound = || (0..=3_600_000_000u64).prop_map(Duration::from_micros);
+    let timing =
+        (bound(), bound()).prop_map(|(transmission, processing)| Timing { transmission, processing });
+    (word(), settings, prop::option::of(word()), channels, timing).prop_map(
+        |(algorithm, settings, mutant, channels, timing)| Setup {
             algorithm,
             nodes: NODES.map(NodeId).to_vec(),
             settings: settings.into_iter().collect::<BTreeMap<_, _>>(),
             mutant,
             channels,
             locks: 3,
+            timing,
         },
     )
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_core::NodeId;
+use conclave_core::{NodeId, Timing};
 use conclave_trace::{Carried, Header, Record, Trace, What};
 use serde_json::json;
 
@@ -26,6 +26,7 @@ impl Run {
             channels: "any".to_owned(),
             locks: 1,
             seed: None,
+            timing: Timing::default(),
         };
         Self { trace: Trace { header, records: Vec::new() }, phases: BTreeMap::new(), sent: BTreeMap::new() }
     }

@@ -286,7 +286,7 @@ fn a_sharer_without_a_lock_delay_takes_that_of_another_one_not_away() {
         s1 lock x:shared delay=500           | s1#2 granted 1
         s2 lock x:shared                     | s2#2 granted 2
         @1000                                | s1 ended: expired
-        s3 lock x:shared try                 | s3#2 failed: 'x' is held by h2 (session s2)
+        s3 lock x:shared try                 | s3#2 failed: 'x' is held by nobody yet (its lock delay runs)
         s2 release 2                         | s2#3 done
         s3 lock x                            | s3#3 queued 0
         @1500                                | s3#3 granted 3

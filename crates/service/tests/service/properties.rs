@@ -29,9 +29,13 @@ fn stutter(batch: &Batch, choices: &[u8]) -> Batch {
     let mut commands: Vec<Command> = Vec::new();
     let mut copies: Vec<Command> = Vec::new();
     for (command, choice) in batch.commands.iter().zip(choices.iter().cycle()) {
-        if matches!(command.act, Act::Open { .. } | Act::Close | Act::Disconnected) {
-            copies.retain(|copy| copy.session != command.session);
-        }
+        // A late copy of an opening brings a session back that has ended meanwhile.
+        let ended = match &command.act {
+            Act::Open { .. } | Act::Close | Act::Disconnected => Some(command.session),
+            Act::End { session, .. } => Some(*session),
+            _ => None,
+        };
+        copies.retain(|copy| Some(copy.session) != ended);
         commands.push(command.clone());
         match (choice % 3, &command.act) {
             (_, Act::Close | Act::Disconnected) | (0, _) => {}

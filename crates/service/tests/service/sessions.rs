@@ -582,7 +582,7 @@ fn a_session_that_is_ended_by_another_one_leaves_nothing_behind() {
         s1 lock z                   | s1#4 granted 3
         s2 end s1 reason=gone       | s1 ended: ended by force: gone (by h2); s2#3 done; s2#2 granted 4; s3#2 granted 5
         s1 renew                    | s1#5 failed: there is no such session (it was closed, taken over or expired)
-        s2 end s1 reason=gone       | s2#4 failed: there is no session 0000000000000001
+        s2 end s1 reason=gone       | s2#4 failed: there is no session s1
         s2 end s2 reason=tired      | s2 ended: ended by force: tired (by h2); s2#5 done
         ",
     );

@@ -66,12 +66,13 @@ fn the_manifest_stands_by_itself() {
     std::fs::write(outside.path().join("src/lib.rs"), FILES[0]).unwrap();
     std::fs::copy(format!("{here}/../../Cargo.lock"), outside.path().join("Cargo.lock")).unwrap();
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline"])
+        // For this machine alone: what other platforms need may never have been downloaded.
+        .args(["tree", "--offline", "--depth", "1"])
         .current_dir(outside.path())
         .output()
         .expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let found = String::from_utf8_lossy(&output.stdout);
-    assert!(found.contains("\"conclave-cli\""), "{said}");
+    assert!(found.contains("conclave-cli v"), "{said}");
 }

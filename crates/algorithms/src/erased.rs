@@ -22,7 +22,7 @@ use core::any::Any;
 use core::marker::PhantomData;
 
 use conclave_core::{
-    Boot, Counter, Effect, Effects, Input, Members, Message, NodeId, Phase, Protocol, Through, erased,
+    Boot, Counter, Effect, Effects, Input, Lease, Members, Message, NodeId, Phase, Protocol, Through, erased,
 };
 
 use crate::desk::Desk;
@@ -102,6 +102,10 @@ impl Protocol for Erased {
 
     fn reads_clock(&self) -> bool {
         self.value.reads_clock()
+    }
+
+    fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
+        self.value.visit_leases(visit)
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -277,6 +281,7 @@ trait Machine: Value {
     );
     fn phase(&self) -> Phase;
     fn reads_clock(&self) -> bool;
+    fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool;
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>));
     fn assert_invariants(&self);
 }
@@ -302,6 +307,10 @@ impl<P: Protocol> Machine for P {
 
     fn reads_clock(&self) -> bool {
         Protocol::reads_clock(self)
+    }
+
+    fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
+        Protocol::visit_leases(self, visit)
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {

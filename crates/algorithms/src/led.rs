@@ -77,8 +77,8 @@ use core::fmt::Debug;
 use core::hash::Hash;
 
 use conclave_core::{
-    Boot, Counter, Effect, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Through,
-    Timing, erased,
+    Boot, Counter, Effect, Effects, Incarnation, Input, Lease, Members, Message, NodeId, Phase, Protocol,
+    Through, Timing, erased,
 };
 use serde::{Deserialize, Serialize};
 
@@ -293,6 +293,10 @@ where
 
     fn reads_clock(&self) -> bool {
         self.election.reads_clock() || self.application.reads_clock()
+    }
+
+    fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
+        self.application.visit_leases(visit)
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {

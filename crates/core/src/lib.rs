@@ -43,4 +43,4 @@ pub use node::{NodeId, NodeSet, NotAProcess};
 pub use observe::{Chain, Disturbance, Moment, Observer, Process, Transit};
 pub use phase::{Band, Phase};
 pub use protocol::{Boot, Incarnation, Input, Message, Protocol, Timing};
-pub use time::{Deviation, LONGEST, Reading, Shown, parse_time, show_time};
+pub use time::{Deviation, LONGEST, Lease, Reading, Shown, parse_time, show_time};

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counter, Effects, Members, NodeId, Phase};
+use crate::{Counter, Effects, Lease, Members, NodeId, Phase};
 
 /// One process of a distributed algorithm: a plain value that turns inputs into effects.
 ///
@@ -53,6 +53,12 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
 
     /// Whether this process reads its clock ([`Effects::now`]): then what the clock shows belongs to the record of a run.
     fn reads_clock(&self) -> bool {
+        false
+    }
+
+    /// Visits what this process is inside of, by name, with the time until which it may stay there. False if nothing that it
+    /// holds runs out: then nothing is visited.
+    fn visit_leases(&self, _visit: &mut dyn FnMut(&str, Lease)) -> bool {
         false
     }
 

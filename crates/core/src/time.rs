@@ -39,6 +39,15 @@ impl Reading {
     }
 }
 
+/// Until when a process may stay inside, as far as others have confirmed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// When everything that runs inside must have ended, by the clock of the process.
+    pub until: Reading,
+    /// How long before that a program is told to end, unless the lease is renewed first.
+    pub notice: Duration,
+}
+
 /// What a clock showed at a moment, and what it should have shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shown {

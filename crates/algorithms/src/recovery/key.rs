@@ -31,6 +31,8 @@ pub trait Key: Clone + Ord + Hash + Debug + Serialize + DeserializeOwned + Send 
     fn asked(request: Self::Request) -> (Self, Request);
     /// An event of this lock.
     fn told(self, event: Event) -> Self::Event;
+    /// Its name; nothing if it is the only one.
+    fn name(&self) -> &str;
     /// What a text about this lock ends with.
     fn mark(&self) -> String;
 
@@ -54,6 +56,10 @@ impl Key for () {
         event
     }
 
+    fn name(&self) -> &str {
+        ""
+    }
+
     fn mark(&self) -> String {
         String::new()
     }
@@ -71,6 +77,10 @@ impl Key for Name {
 
     fn told(self, event: Event) -> Self::Event {
         NamedEvent { name: self, event }
+    }
+
+    fn name(&self) -> &str {
+        self.as_str()
     }
 
     fn mark(&self) -> String {

@@ -8,6 +8,8 @@
 //!   when it was asked for, the lock is lost.
 //! - Who calls a roll that leaves somebody out waits for the length of a lease after a majority has stopped to confirm,
 //!   unless one of those who are in it is inside. Whether whoever is left out has answered does not matter.
+//! - Who calls a roll of somebody who has come back waits as long: what was inside through its former life, such as a
+//!   program, ends with the lease and not with the process.
 //! - A process that stood still looks at its clock before it handles what came in the meantime.
 //!
 //! Clocks need not agree, but must run at about the same speed: the wait is longer than the lease by a tenth.
@@ -16,7 +18,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use conclave_core::{After, Effects, NodeId, Reading};
+use conclave_core::{After, Effects, Lease as Span, NodeId, Reading};
 
 use super::ballot::is_majority;
 use super::{Assembly, Consent, Key, Msg, Mutation, Timer};
@@ -49,6 +51,10 @@ impl Lease {
 const ROUND_TRIPS: u32 = 12;
 /// How often it is renewed in its time.
 const RENEWALS: u32 = 3;
+/// What runs inside is to be gone this part of a lease before the lease is over, ...
+const GONE_BEFORE: u32 = 20;
+/// ... and is told to end this part of it earlier, if no renewal is confirmed by then.
+const NOTICE: u32 = 6;
 
 impl<A: Mutex, K: Key> Assembly<A, K> {
     fn lease_time(&self) -> Duration {
@@ -58,6 +64,17 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
     /// How long to wait until whoever was left out has lost its lease.
     pub(super) fn quarantine(&self) -> After {
         After::exactly(self.lease_time() + self.lease_time() / 10)
+    }
+
+    /// Until when programs may run that are inside through us.
+    pub(super) fn tell_leases(&self, visit: &mut dyn FnMut(&str, Span)) {
+        let time = self.lease_time();
+        let early = i64::try_from((time / GONE_BEFORE).as_nanos()).unwrap_or(i64::MAX);
+        for (lock, lease) in &self.leases {
+            if let Standing::Inside { .. } = self.standings.of(lock) {
+                visit(lock.name(), Span { until: lease.until.shifted(-early), notice: time / NOTICE });
+            }
+        }
     }
 
     /// Our part was granted the lock: have it confirmed.

@@ -675,6 +675,12 @@ impl<A: Mutex, K: Key> Protocol for Assembly<A, K> {
             called: members.iter().collect(),
         });
         let group = if is_listed(&saved.group) { Members::listed(saved.group) } else { members.clone() };
+        let known: BTreeSet<_> = members.iter().chain(group.iter()).chain(saved.known).chain([id]).collect();
+        let mut left = saved.left;
+        if K::ONLY.is_none() {
+            // Nobody joins or leaves such a group: whoever is no longer among its processes was taken out of it.
+            left = known.iter().copied().filter(|peer| !members.contains(*peer)).collect();
+        }
         // Who comes back has forgotten what it was in the middle of, and who is new has yet to be let in.
         let belongs = life == Incarnation::FIRST && members.contains(id);
         let unled = belongs && A::begins_unled(&config.algorithm);
@@ -691,8 +697,8 @@ impl<A: Mutex, K: Key> Protocol for Assembly<A, K> {
                 !unled && (belongs || config.monitor == Monitor::Node(*leader) && *leader != id)
             }),
             convener: None,
-            known: members.iter().chain(group.iter()).chain(saved.known).chain([id]).collect(),
-            left: saved.left,
+            known,
+            left,
             called: saved.called,
             group,
             epoch: saved.epoch,
@@ -799,6 +805,11 @@ impl<A: Mutex, K: Key> Protocol for Assembly<A, K> {
     /// Leases and polls go by the clock.
     fn reads_clock(&self) -> bool {
         self.config.consent == Consent::Majority || self.config.poll.is_some()
+    }
+
+    fn visit_leases(&self, visit: &mut dyn FnMut(&str, conclave_core::Lease)) -> bool {
+        self.tell_leases(visit);
+        self.config.consent == Consent::Majority
     }
 
     fn assert_invariants(&self) {

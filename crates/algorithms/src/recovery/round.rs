@@ -68,8 +68,9 @@ impl<K: Key> Round<K> {
         latest.map_or_else(Default::default, |report| (report.epoch, report.group.iter().copied().collect()))
     }
 
-    /// Whether somebody in the last roll will not be in the next and may have a lease, whether it has answered or not. If a
-    /// member of both says that it is inside the only lock, nobody else of the last roll is.
+    /// Whether somebody in the last roll will not be in the next and may have a lease, whether it has answered or not, or has
+    /// come back since and knows nothing of the lease that it had. If a member of both says that it is inside the only lock,
+    /// nobody else of the last roll is.
     fn may_leave_out_a_holder(&self) -> bool {
         let (epoch, base) = self.base();
         let is_inside = |member: &NodeId| {
@@ -77,7 +78,10 @@ impl<K: Key> Round<K> {
             let standing = report.and_then(|report| Some(report.standings.of(K::ONLY.as_ref()?)));
             matches!(standing, Some(Standing::Inside { .. }))
         };
-        base.iter().any(|member| !self.members.contains(member)) && !self.members.iter().any(is_inside)
+        let goes_on = |member: &NodeId| {
+            self.members.contains(member) && self.reports.get(member).is_some_and(|report| report.member)
+        };
+        !base.iter().all(goes_on) && !self.members.iter().any(is_inside)
     }
 
     /// Whether one of those who have answered must have heard of the last roll.

@@ -271,6 +271,36 @@ fn book_tv_d3_a_minority_stands_still() {
     assert_eq!(world.observer.violation(), None);
 }
 
+/// Whoever was inside may have been inside for somebody who lives on, such as a program. Back at once, it is called with all
+/// the others; nobody gets in before its lease is over.
+#[test]
+fn a_member_that_has_come_back_may_have_a_lease() {
+    for back in [1, 3] {
+        let mut world = group::<Majority>(3, &[("mode", "view")], None);
+        world.request(back, Request::Acquire);
+        world.drain();
+        world.crash(back);
+        world.report(back);
+        let settings = Settings::new(&Majority::ABOUT, Arena::Laboratory, [("mode", "view")], None);
+        let settings = settings.expect("declared settings");
+        let config = Recovering::<Majority>::configure(&settings, &Members::numbered(3)).expect("they fit");
+        world.revive(back, &config, Incarnation(2));
+        for at in [1, 2, 3].into_iter().filter(|at| *at != back) {
+            let up = Input::PeerUp { peer: NodeId(back), life: Incarnation(2) };
+            world.input(NodeId(at), up);
+        }
+        world.drain();
+        world.request(2, Request::Acquire);
+        world.drain();
+        assert_eq!(order(&world), [back], "p{back} may still be inside");
+        for leader in [1, 2, 3] {
+            expire_all(&mut world, leader, &AssemblyTimer::Quarantine);
+        }
+        world.drain();
+        assert_eq!(order(&world), [back, 2]);
+    }
+}
+
 /// A minority of the voters crashes: the rest goes on. A majority: it stands still.
 #[test]
 fn book_f13_majorities_decide() {

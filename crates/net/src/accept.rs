@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use conclave_core::Protocol;
+use conclave_core::{Incarnation, Protocol};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{oneshot, watch};
@@ -14,8 +14,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::frame::{Frame, Stamp, decode};
-use crate::hello::{HELLO_LIMIT, Hello, Refusal, Welcome};
+use crate::hello::{HELLO_LIMIT, Hello, Refusal};
 use crate::peer::{Arrival, Hub, Inbound, Peer, Stage, lock};
+use crate::secret::{Nonce, Secret, Side};
 use crate::stream::{Broken, Connection, Stream};
 
 /// An acknowledgement is due after so many messages; with fewer, at the next beat.
@@ -142,12 +143,31 @@ async fn greet<P: Protocol>(hub: &Hub<P>, stream: TcpStream) -> Result<(Connecti
         connection.refuse(Refusal::NoHello).await;
         return Err(Refusal::NoHello.into());
     };
+    if let Some(secret) = &hub.identity.secret {
+        challenge(&mut connection, secret, &hello).await?;
+    }
     Ok((connection, hello))
+}
+
+/// Both sides show that they know the secret; nothing else that a stranger says counts.
+async fn challenge(connection: &mut Connection, secret: &Secret, hello: &Hello) -> Result<(), Broken> {
+    let nonce = Nonce::random();
+    let proof = secret.prove(Side::Accepts, hello, nonce);
+    connection.send(&Frame::Challenge { nonce, proof }).await?;
+    let answer = connection.receive().await?;
+    match decode(&answer) {
+        Ok(Frame::Proof(proof)) if secret.is_proof(Side::Connects, hello, nonce, &proof) => Ok(()),
+        Ok(Frame::Refusal(why)) => Err(Broken::RefusedByPeer(why)),
+        _ => {
+            connection.refuse(Refusal::Secret).await;
+            Err(Refusal::Secret.into())
+        }
+    }
 }
 
 fn judge<P: Protocol>(hub: &Hub<P>, connection: &Connection, hello: &Hello) -> Result<Arc<Peer>, Refusal> {
     let peer = hub.peers.get(&hello.from);
-    hub.identity.judge(hello, peer.map(|peer| peer.outbox.life()))?;
+    hub.identity.judge(hello, peer.map(|peer| peer.known()))?;
     let peer = peer.ok_or(Refusal::Stranger)?;
     if hub.tls.as_ref().is_some_and(|tls| !tls.names(connection.stream(), hello.from)) {
         return Err(Refusal::Certificate);
@@ -181,22 +201,16 @@ async fn serve<P: Protocol>(
         inbound = peer.inbound.lock() => inbound,
     };
     let generation = peer.outbox.meet(hello.life)?;
+    *lock(&peer.directory) = Some(hello.directory);
     if inbound.life != Some(hello.life) {
         *inbound = Inbound { life: Some(hello.life), received: 0 };
     }
-    peer.pulse().restart(hub.now());
     let gap = hello.gap == Some(hub.identity.life);
-    let contact = Arrival::Contact { peer: peer.id, life: hello.life, generation, gap };
-    if !hub.tell(contact).await {
-        return Err(Refusal::Stopping.into());
-    }
-    let (from, life) = (hub.identity.id, hub.identity.life);
-    connection.send(&Frame::Welcome(Welcome { from, life, received: inbound.received })).await?;
+    connection.send(&Frame::Welcome(hub.identity.welcome(inbound.received))).await?;
     connection.limit = hub.limits.frame;
-    peer.counts.connected_from.store(true, Ordering::Relaxed);
-    // If we are waiting to connect to it: now it is there.
-    peer.nudge.notify_one();
-    let ended = read(hub, peer, hello, connection, &mut inbound, &mut turn).await;
+    peer.pulse().reconnect();
+    let contact = Arrival::Contact { peer: peer.id, life: hello.life, generation, gap };
+    let ended = read(hub, peer, contact, connection, &mut inbound, &mut turn).await;
     peer.counts.connected_from.store(false, Ordering::Relaxed);
     ended
 }
@@ -204,11 +218,14 @@ async fn serve<P: Protocol>(
 async fn read<P: Protocol>(
     hub: &Hub<P>,
     peer: &Peer,
-    hello: &Hello,
+    contact: Arrival<P>,
     connection: &mut Connection,
     inbound: &mut Inbound,
     turn: &mut watch::Receiver<u64>,
 ) -> Result<(), Broken> {
+    let life = inbound.life.unwrap_or(Incarnation::FIRST);
+    // Whoever finds our welcome wrong says nothing more than why: only what else comes after it is a sign of life.
+    let mut contact = Some(contact);
     let mut acknowledged = inbound.received;
     // One timer for the whole connection, set again only when it runs out.
     let silence = silence(hub);
@@ -216,9 +233,18 @@ async fn read<P: Protocol>(
     let mut alarm = core::pin::pin!(sleep_until(last_heard + silence));
     loop {
         let Batch { letters, beat, bye } = batch(hub, peer, connection, inbound.received)?;
+        let has_spoken = beat || bye || !letters.is_empty();
+        if let Some(contact) = contact.take_if(|_| has_spoken) {
+            if !hub.tell(contact).await {
+                return Err(Refusal::Stopping.into());
+            }
+            peer.counts.connected_from.store(true, Ordering::Relaxed);
+            // If we are waiting to connect to it: now it is there.
+            peer.nudge.notify_one();
+        }
         if !letters.is_empty() {
             let count = letters.len() as u64;
-            let arrival = Arrival::Letters { peer: peer.id, life: hello.life, letters };
+            let arrival = Arrival::Letters { peer: peer.id, life, letters };
             // Nothing is read while the state machine is busy: that is what makes the sender wait.
             if let Err(TrySendError::Full(arrival) | TrySendError::Closed(arrival)) =
                 hub.inbox.try_send(arrival)
@@ -232,7 +258,7 @@ async fn read<P: Protocol>(
             peer.counts.received.fetch_add(count, Ordering::Relaxed);
         }
         if bye {
-            hub.tell(Arrival::Bye { peer: peer.id, life: hello.life }).await;
+            hub.tell(Arrival::Bye { peer: peer.id, life }).await;
             return Err(Broken::Bye);
         }
         let unacknowledged = inbound.received - acknowledged;
@@ -293,7 +319,11 @@ fn batch<P: Protocol>(
             Frame::Beat => batch.beat = true,
             Frame::Bye => batch.bye = true,
             Frame::Refusal(why) => return Err(Broken::RefusedByPeer(why)),
-            Frame::Hello(_) | Frame::Welcome(_) | Frame::Ack { .. } => return Err(Refusal::Garbage.into()),
+            Frame::Hello(_)
+            | Frame::Challenge { .. }
+            | Frame::Proof(_)
+            | Frame::Welcome(_)
+            | Frame::Ack { .. } => return Err(Refusal::Garbage.into()),
         }
     }
     let (now, mut pulse) = (hub.now(), peer.pulse());

@@ -1,9 +1,10 @@
 //! The clock that a process reads.
 //!
-//! It counts from a zero that all processes of a group share, goes on with the machine, and never steps: a machine whose
-//! clock is set while a process runs does not disturb it. It can be made wrong on purpose, to see what comes of it.
+//! It counts from a zero that all processes of a group share, goes on with the machine, also while that is suspended, and
+//! never steps: a machine whose clock is set while a process runs does not disturb it. It can be made wrong on purpose, to
+//! see what comes of it.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use conclave_core::{Deviation, Shown};
 
@@ -22,10 +23,18 @@ impl Default for ClockConfig {
     }
 }
 
+/// The time since the machine was started, its sleep included (CLOCK_BOOTTIME).
+#[must_use]
+pub fn boot_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let part = |number: i64| u64::try_from(number).unwrap_or_default();
+    Duration::from_secs(part(now.tv_sec)) + Duration::from_nanos(part(now.tv_nsec))
+}
+
 /// A clock that runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    start: Instant,
+    start: Duration,
     /// The true time at the start, in microseconds.
     start_us: u64,
     deviation: Deviation,
@@ -40,7 +49,7 @@ impl Clock {
 
     /// Microseconds since its zero, as the machine has it.
     pub fn truth(&self) -> u64 {
-        self.start_us.saturating_add(micros(self.start.elapsed()))
+        self.start_us.saturating_add(micros(boot_time().saturating_sub(self.start)))
     }
 
     /// What it shows.
@@ -51,11 +60,11 @@ impl Clock {
 }
 
 /// The two clocks of the machine, read at one moment: of several tries the one with the least time between them.
-fn same_moment() -> (Instant, SystemTime) {
+fn same_moment() -> (Duration, SystemTime) {
     let read = || {
-        let before = Instant::now();
+        let before = boot_time();
         let wall = SystemTime::now();
-        (before.elapsed(), before, wall)
+        (boot_time().saturating_sub(before), before, wall)
     };
     let (_, start, wall) = (0..8).map(|_| read()).min().expect("there are some tries");
     (start, wall)

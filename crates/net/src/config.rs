@@ -4,10 +4,11 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use conclave_core::{Members, NodeId, Timing};
+use conclave_core::{Incarnation, Members, NodeId, Timing};
 use thiserror::Error;
 
 use crate::detector::DetectorConfig;
+use crate::secret::Secret;
 use crate::tls::TlsConfig;
 
 /// Everything that a node must know besides the settings of its algorithm.
@@ -37,6 +38,15 @@ pub struct NodeConfig {
     pub tls: Option<TlsConfig>,
     /// Whether to listen beyond this machine without certificates.
     pub insecure: bool,
+    /// What every connection has to show knowledge of, with certificates or without.
+    pub secret: Option<Secret>,
+    /// The settings of the algorithm as a text: two nodes with different ones do not talk.
+    pub settings: String,
+    /// The life to begin with, if the data directory knows of none as late: for a process that lost its directory.
+    pub least_life: Incarnation,
+    /// Whether a process in its first life takes no requests before it has met another one, or has waited for all others for
+    /// as long as they are given to come up.
+    pub looks_around: bool,
 }
 
 impl NodeConfig {
@@ -63,6 +73,10 @@ impl NodeConfig {
             limits: Limits::default(),
             tls: None,
             insecure: false,
+            secret: None,
+            settings: String::new(),
+            least_life: Incarnation::FIRST,
+            looks_around: false,
         }
     }
 

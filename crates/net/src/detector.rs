@@ -85,10 +85,10 @@ impl Detector {
         Self { config, gaps, sum: 0.0, sum_of_squares: 0.0, last_beat: None, last_sign }
     }
 
-    /// Begins again, for another life of the peer or another connection: the pause between says nothing about beats.
-    pub fn restart(&mut self, now: Duration) {
+    /// Another connection begins: the pause between says nothing about beats. Nor is it a sign of life, before anything has
+    /// arrived.
+    pub fn reconnect(&mut self) {
         self.last_beat = None;
-        self.last_sign = now;
     }
 
     /// A beat arrived.
@@ -236,7 +236,8 @@ mod tests {
     #[test]
     fn a_pause_between_two_lives_is_no_gap_between_beats() {
         let (mut detector, now) = beaten(&[100; 50]);
-        detector.restart(ms(now + 60_000));
+        detector.reconnect();
+        assert!(detector.is_suspect(ms(now + 60_000)), "a connection alone is no sign of life");
         detector.beat(ms(now + 60_050));
         assert_eq!(timeout(&detector, now + 60_050), 501);
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::hello::{Hello, Refusal, Welcome};
+use crate::secret::{Nonce, Proof};
 
 /// Bytes of the length before each frame.
 const PREFIX: usize = 4;
@@ -18,6 +19,15 @@ const PREFIX: usize = 4;
 pub enum Frame<'a> {
     /// The first of who connects: who I am, and whom I want.
     Hello(Hello),
+    /// The first answer in a group with a secret: I know it; do you?
+    Challenge {
+        /// Never said before.
+        nonce: Nonce,
+        /// That whoever accepts knows the secret.
+        proof: Proof,
+    },
+    /// The answer to that: I do.
+    Proof(Proof),
     /// The answer: go on from here.
     Welcome(Welcome),
     /// The other answer, also later on: why I do not talk to you; the connection is closed.
@@ -133,9 +143,18 @@ mod tests {
                 from: NodeId(1),
                 to: NodeId(2),
                 life: Incarnation(4),
+                directory: crate::store::Directory(5),
+                terms: crate::hello::Terms { settings: 9, timing: (1, 2), ring: vec![NodeId(1), NodeId(2)] },
+                nonce: Nonce([3; 16]),
                 gap: None,
             }),
-            Frame::Welcome(Welcome { from: NodeId(2), life: Incarnation(1), received: 17 }),
+            Frame::Refusal(Refusal::Directory { newest: Incarnation(7) }),
+            Frame::Welcome(Welcome {
+                from: NodeId(2),
+                life: Incarnation(1),
+                directory: crate::store::Directory(6),
+                received: 17,
+            }),
             Frame::Refusal(Refusal::Cluster),
             Frame::Data { seq: 300, stamp: None, body },
             Frame::Data { seq: 1, stamp: Some(Stamp { lamport: 5, vector: vec![1, 2].into() }), body },
@@ -189,7 +208,7 @@ mod tests {
 
         /// A frame that is cut short or has something appended is not a frame.
         #[test]
-        fn damaged_frames_are_refused(body in prop::collection::vec(any::<u8>(), 0..40), cut in 0usize..60, which in 0usize..8) {
+        fn damaged_frames_are_refused(body in prop::collection::vec(any::<u8>(), 0..40), cut in 0usize..60, which in 0usize..9) {
             let mut bytes = Vec::new();
             encode(&frames(&body)[which], &mut bytes);
             let whole = &bytes[PREFIX..];

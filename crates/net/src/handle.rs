@@ -1,5 +1,6 @@
 //! Starting a node, and what its application can do with it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use crate::clock::{Clock, ClockConfig};
 use crate::codec::Codec;
 use crate::config::{ConfigError, NodeConfig};
 use crate::hello::Identity;
-use crate::node::{Core, NodeError, Parts, Tally};
+use crate::node::{Core, Held, Leases, NodeError, Parts, Tally};
 use crate::peer::{Complaints, Hub, Peer, Stage, lock};
 use crate::record::{Journal, Recording};
 use crate::status::{Status, peer_status};
@@ -83,6 +84,7 @@ pub struct Node<P: Protocol> {
     hub: Arc<Hub<P>>,
     requests: mpsc::Sender<P::Request>,
     tally: Arc<Mutex<Tally>>,
+    leases: Arc<Mutex<Leases>>,
     supervisor: AsyncMutex<Option<JoinHandle<Result<(), NodeError>>>>,
     /// Told before anything else what shall become of the node.
     end: watch::Sender<End>,
@@ -135,8 +137,8 @@ pub async fn start_with<P: Protocol>(
     let tls = config.tls.as_ref().map(|tls| Tls::load(tls, &config.cluster)).transpose()?;
     let listener = listen(&config, options.listener).await?;
     let address = listener.local_addr().unwrap_or(config.listen);
-    let data = DataDir::open(&config.data)?;
-    let life = data.life();
+    let data = DataDir::open_from(&config.data, config.least_life)?;
+    let (life, directory) = (data.life(), data.id());
     let nodes: Vec<NodeId> = members.iter().collect();
     let clock = Clock::start(&options.clock);
     let begin = |words| Journal::begin(words, &nodes, config.id, life, data.path());
@@ -156,18 +158,21 @@ pub async fn start_with<P: Protocol>(
     let (requests_in, requests) = mpsc::channel(config.limits.requests);
     let (events, events_out) = mpsc::channel(config.limits.events);
     let tally = Arc::new(Mutex::new(Tally::default()));
-    let hub = Arc::new(hub(&config, life, tls, inbox_in, codec));
+    let leases = Arc::new(Mutex::new(None));
+    let hub = Arc::new(hub(&config, Identity::new(&config, life, directory), tls, inbox_in, codec));
     let parts = Parts {
         hub: Arc::clone(&hub),
         state,
         // Whichever store is used, the directory stays locked as long as the node lives.
-        store: Box::new(Held { data, instead: options.store }),
+        store: Box::new(Kept { data, instead: options.store }),
         journal,
         inbox,
         requests,
         events,
         tally: Arc::clone(&tally),
+        leases: Arc::clone(&leases),
         clock,
+        looks_around: config.looks_around && life == Incarnation::FIRST,
     };
     let (end, ending) = watch::channel(End::NotYet);
     let (ready_in, ready) = oneshot::channel();
@@ -177,7 +182,7 @@ pub async fn start_with<P: Protocol>(
         return Err(ended.err().unwrap_or(NodeError::Panic("it ended before it began".into())).into());
     }
     let supervisor = AsyncMutex::new(Some(supervisor));
-    Ok((Node { hub, requests: requests_in, tally, supervisor, end, address, record }, events_out))
+    Ok((Node { hub, requests: requests_in, tally, leases, supervisor, end, address, record }, events_out))
 }
 
 async fn listen(
@@ -193,7 +198,7 @@ async fn listen(
 
 fn hub<P: Protocol>(
     config: &NodeConfig,
-    life: Incarnation,
+    identity: Identity,
     tls: Option<Tls>,
     inbox: mpsc::Sender<crate::peer::Arrival<P>>,
     codec: Codec<P>,
@@ -203,7 +208,7 @@ fn hub<P: Protocol>(
     let peers =
         others.map(|place| (config.peers[place].0, Arc::new(Peer::new(config, place, start)))).collect();
     Hub {
-        identity: Identity::new(config, life),
+        identity,
         limits: config.limits.clone(),
         detector: config.detector.clone(),
         tls,
@@ -219,12 +224,12 @@ fn hub<P: Protocol>(
 }
 
 /// The data directory, which stays ours even if something else does the saving.
-struct Held {
+struct Kept {
     data: DataDir,
     instead: Option<Box<dyn Stable>>,
 }
 
-impl Stable for Held {
+impl Stable for Kept {
     fn save(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.instead {
             Some(store) => store.save(bytes),
@@ -338,6 +343,12 @@ impl<P: Protocol> Node<P> {
             sent: lock(&self.tally).by_kind(),
             complaints: self.hub.complaints.total(),
         }
+    }
+
+    /// What is held here, by name, and until when it may be; nothing if what is held does not run out.
+    #[must_use]
+    pub fn leases(&self) -> Option<BTreeMap<String, Held>> {
+        lock(&self.leases).clone()
     }
 
     /// Closes the links with a peer and refuses new ones until [`heal`](Self::heal): half a partition, made without any

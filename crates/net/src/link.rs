@@ -9,8 +9,9 @@ use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::frame::{Frame, decode};
-use crate::hello::Refusal;
+use crate::hello::{Hello, Refusal};
 use crate::peer::{Arrival, Hub, Peer, Stage, lock};
+use crate::secret::{Secret, Side};
 use crate::stream::{Broken, Connection, Stream};
 use crate::timers::fraction;
 
@@ -83,19 +84,34 @@ async fn introduce<P: Protocol>(hub: &Hub<P>, peer: &Peer) -> Result<Connection,
     };
     let mut connection = Connection::new(stream, hub.limits.frame, hub.limits.stall);
     let gap = peer.outbox.gap();
-    connection.send(&Frame::Hello(hub.identity.hello(peer.id, gap))).await?;
+    let hello = hub.identity.hello(peer.id, gap);
+    connection.send(&Frame::Hello(hello.clone())).await?;
+    if let Some(secret) = &hub.identity.secret {
+        answer_challenge(&mut connection, secret, &hello).await?;
+    }
     let answer = connection.receive().await?;
     let welcome = match decode(&answer)? {
         Frame::Welcome(welcome) => welcome,
-        Frame::Refusal(why) => return Err(Broken::RefusedByPeer(why)),
+        Frame::Refusal(why) => {
+            if why.is_final() {
+                hub.tell(Arrival::Disowned { peer: peer.id, why }).await;
+            }
+            return Err(Broken::RefusedByPeer(why));
+        }
+        // It has a secret, and we have none.
+        Frame::Challenge { .. } => {
+            connection.refuse(Refusal::Secret).await;
+            return Err(Broken::RefusedByPeer(Refusal::Secret));
+        }
         _ => return Err(Refusal::Garbage.into()),
     };
-    let judged = hub.identity.judge_welcome(&welcome, peer.id, peer.outbox.life());
+    let judged = hub.identity.judge_welcome(&welcome, peer.id, peer.known());
     let met = judged.and_then(|()| peer.outbox.meet(welcome.life));
     if let Err(why) = met {
         connection.refuse(why).await;
         return Err(why.into());
     }
+    *lock(&peer.directory) = Some(welcome.directory);
     let gap_told = gap == Some(welcome.life);
     let generation = match peer.outbox.resume(welcome.life, welcome.received, gap_told) {
         Ok(generation) => generation,
@@ -109,6 +125,21 @@ async fn introduce<P: Protocol>(hub: &Hub<P>, peer: &Peer) -> Result<Connection,
     peer.pulse().heard(hub.now());
     let contact = Arrival::Contact { peer: peer.id, life: welcome.life, generation, gap: false };
     if hub.tell(contact).await { Ok(connection) } else { Err(Broken::Superseded) }
+}
+
+/// Shows that we know the secret, to somebody who has shown it first.
+async fn answer_challenge(connection: &mut Connection, secret: &Secret, hello: &Hello) -> Result<(), Broken> {
+    let answer = connection.receive().await?;
+    match decode(&answer)? {
+        Frame::Challenge { nonce, proof } if secret.is_proof(Side::Accepts, hello, nonce, &proof) => {
+            connection.send(&Frame::Proof(secret.prove(Side::Connects, hello, nonce))).await
+        }
+        Frame::Refusal(why) => Err(Broken::RefusedByPeer(why)),
+        _ => {
+            connection.refuse(Refusal::Secret).await;
+            Err(Refusal::Secret.into())
+        }
+    }
 }
 
 /// Writes what there is to write, and beats; reads acknowledgements.
@@ -157,9 +188,13 @@ fn on_frames<P: Protocol>(hub: &Hub<P>, peer: &Peer, connection: &mut Connection
                 }
             }
             Frame::Refusal(why) => return Err(Broken::RefusedByPeer(why)),
-            Frame::Hello(_) | Frame::Welcome(_) | Frame::Data { .. } | Frame::Beat | Frame::Bye => {
-                return Err(Refusal::Garbage.into());
-            }
+            Frame::Hello(_)
+            | Frame::Challenge { .. }
+            | Frame::Proof(_)
+            | Frame::Welcome(_)
+            | Frame::Data { .. }
+            | Frame::Beat
+            | Frame::Bye => return Err(Refusal::Garbage.into()),
         }
     }
     peer.pulse().heard(hub.now());

@@ -16,8 +16,9 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, boot_time};
 use crate::frame::Stamp;
+use crate::hello::Refusal;
 use crate::outbox::{Letter, Pushed};
 use crate::peer::{Arrival, Hub, Peer, Stage, lock};
 use crate::record::Journal;
@@ -51,7 +52,49 @@ pub enum NodeError {
     /// The state machine broke its own invariant.
     #[error("the state machine panicked: {0}")]
     Panic(String),
+    /// A peer knows that this node cannot take part as it is.
+    #[error("{peer} refuses it: {}", disowned(*why))]
+    Disowned {
+        /// Who.
+        peer: NodeId,
+        /// Why.
+        why: Refusal,
+    },
 }
+
+/// What to do about a refusal that is final.
+fn disowned(why: Refusal) -> String {
+    match why {
+        Refusal::Directory { newest } => format!(
+            "{newest} of it has been seen, with another data directory. If that is lost, and with it what the process \
+             promised, put 'life = {}' into its file",
+            newest.next().0
+        ),
+        Refusal::StaleLife => {
+            "a later life of it has been seen. Its data directory is a copy, or older than it should be"
+                .to_owned()
+        }
+        Refusal::Stranger => {
+            "it is not among the processes there. Put it into the files of all others first".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Until when something may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// When everything that runs inside must have ended, as [`boot_time`] counts.
+    pub until: Duration,
+    /// How long before that a program is told to end.
+    pub notice: Duration,
+}
+
+/// What is held, by name, and until when; nothing if nothing runs out.
+pub(crate) type Leases = Option<BTreeMap<String, Held>>;
+
+/// How old what is said of leases may be: it grows old without harm, but is renewed later.
+const STALE: Duration = Duration::from_millis(20);
 
 /// What the state machine believes of a peer.
 struct Belief {
@@ -105,7 +148,12 @@ pub(crate) struct Core<P: Protocol> {
     pub requests: mpsc::Receiver<P::Request>,
     pub events: mpsc::Sender<P::Event>,
     pub tally: Arc<Mutex<Tally>>,
+    leases: Arc<Mutex<Leases>>,
+    /// When leases were last looked at.
+    looked: Duration,
     clock: Clock,
+    /// Whether requests wait until another process was met.
+    looks_around: bool,
     beliefs: BTreeMap<NodeId, Belief>,
     timers: Timers<P::Timer>,
     effects: Vec<Effect<P>>,
@@ -113,7 +161,7 @@ pub(crate) struct Core<P: Protocol> {
     told: Vec<P::Event>,
     counted: Tally,
     /// When the peers were last looked at.
-    watched: Instant,
+    watched: Duration,
 }
 
 /// What a node is made of.
@@ -126,12 +174,16 @@ pub(crate) struct Parts<P: Protocol> {
     pub requests: mpsc::Receiver<P::Request>,
     pub events: mpsc::Sender<P::Event>,
     pub tally: Arc<Mutex<Tally>>,
+    pub leases: Arc<Mutex<Leases>>,
     pub clock: Clock,
+    pub looks_around: bool,
 }
 
 impl<P: Protocol> Core<P> {
     pub fn new(parts: Parts<P>) -> Self {
-        let Parts { hub, state, store, journal, inbox, requests, events, tally, clock } = parts;
+        let Parts { hub, state, store, journal, inbox, requests, events, tally, leases, clock, looks_around } =
+            parts;
+        let looks_around = looks_around && !hub.peers.is_empty();
         let belief = |peer: &Arc<Peer>| Belief {
             peer: Arc::clone(peer),
             life: None,
@@ -150,14 +202,17 @@ impl<P: Protocol> Core<P> {
             requests,
             events,
             tally,
+            leases,
+            looked: Duration::ZERO,
             clock,
+            looks_around,
             beliefs,
             timers: Timers::new(),
             effects: Vec::new(),
             unsaved: None,
             told: Vec::new(),
             counted: Tally::default(),
-            watched: Instant::now(),
+            watched: boot_time(),
         }
     }
 
@@ -181,12 +236,13 @@ impl<P: Protocol> Core<P> {
                 alarm.as_mut().reset(next);
             }
             let is_high = self.is_high();
+            let takes_requests = !is_high && !self.is_looking_around();
             tokio::select! {
                 () = &mut stop => return Ok(()),
                 Some(arrival) = self.inbox.recv() => self.arrive(arrival)?,
                 () = &mut alarm, if next.is_some() => self.expire()?,
                 _ = tick.tick() => self.watch()?,
-                Some(request) = self.requests.recv(), if !is_high => self.step(Input::Request(request), None)?,
+                Some(request) = self.requests.recv(), if takes_requests => self.step(Input::Request(request), None)?,
                 () = hub.room.notified(), if is_high => {}
             }
             for _ in 1..TOGETHER {
@@ -200,6 +256,14 @@ impl<P: Protocol> Core<P> {
     /// Whether so much waits for a living peer that the application must not ask for more.
     fn is_high(&self) -> bool {
         self.beliefs.values().any(|belief| belief.is_up && belief.peer.outbox.is_high())
+    }
+
+    /// Whether nobody has been met yet, and somebody may still come up. A process that has never met anybody may not be
+    /// where it belongs: the others may be in the middle of something of which it knows nothing.
+    fn is_looking_around(&mut self) -> bool {
+        self.looks_around &= self.beliefs.values().all(|belief| belief.life.is_none())
+            && self.beliefs.values().any(|belief| belief.is_up);
+        self.looks_around
     }
 
     fn expire(&mut self) -> Result<(), NodeError> {
@@ -234,6 +298,7 @@ impl<P: Protocol> Core<P> {
                 belief.peer.outbox.finish(life);
                 self.suspect(peer)
             }
+            Arrival::Disowned { peer, why } => Err(NodeError::Disowned { peer, why }),
         }
     }
 
@@ -288,12 +353,13 @@ impl<P: Protocol> Core<P> {
 
     /// Looks at the failure detectors.
     fn watch(&mut self) -> Result<(), NodeError> {
-        let late = self.watched.elapsed() > self.hub.detector.at_least;
-        self.watched = Instant::now();
+        let late = boot_time().saturating_sub(self.watched) > self.hub.detector.at_least;
+        self.watched = boot_time();
         let now = self.hub.now();
         if late {
-            // It was we who stood still; what the peers said meanwhile is yet to be read.
-            self.beliefs.values().for_each(|belief| belief.peer.pulse().heard(now));
+            // It was we who stood still; what the peers said meanwhile is yet to be read. Who was dead before is still dead.
+            let trusted = self.beliefs.values().filter(|belief| belief.is_up);
+            trusted.for_each(|belief| belief.peer.pulse().heard(now));
             return Ok(());
         }
         let stall = self.hub.limits.stall;
@@ -359,7 +425,8 @@ impl<P: Protocol> Core<P> {
 
     fn stage_message(&mut self, to: NodeId, message: &P::Message) -> Result<(), NodeError> {
         let Some(belief) = self.beliefs.get_mut(&to) else {
-            tracing::error!("a {} to {to}, who is not a peer, goes nowhere", message.kind());
+            let what = format_args!("a {} to it, who is not a peer, goes nowhere", message.kind());
+            self.hub.complaints.about(&to, &what);
             return Ok(());
         };
         self.counted.add(message.kind(), Sent { count: 1, is_overhead: message.is_overhead() });
@@ -396,8 +463,26 @@ impl<P: Protocol> Core<P> {
             let mut tally = lock(&self.tally);
             self.counted.0.drain(..).for_each(|(kind, sent)| tally.add(kind, sent));
         }
+        self.look_at_leases();
         self.tell().await;
         Ok(())
+    }
+
+    /// Notes until when what is held may be held, before the application hears that it holds it.
+    fn look_at_leases(&mut self) {
+        // In this order: a pause between the two makes a lease shorter, not longer.
+        let now = boot_time();
+        let shown = self.clock.read().reading();
+        if self.told.is_empty() && now < self.looked + STALE {
+            return;
+        }
+        self.looked = now;
+        let mut held = BTreeMap::new();
+        let runs_out = self.state.visit_leases(&mut |name, lease| {
+            let left = Duration::from_nanos(u64::try_from(lease.until.since(shown)).unwrap_or(0));
+            held.insert(name.to_owned(), Held { until: now + left, notice: lease.notice });
+        });
+        *lock(&self.leases) = runs_out.then_some(held);
     }
 
     /// Waits for the disk elsewhere: other nodes of this runtime go on.

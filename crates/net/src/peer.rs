@@ -14,8 +14,9 @@ use crate::codec::Codec;
 use crate::config::{Limits, NodeConfig};
 use crate::detector::{Detector, DetectorConfig};
 use crate::frame::Stamp;
-use crate::hello::{Identity, Refusal};
+use crate::hello::{Identity, Known, Refusal};
 use crate::outbox::Outbox;
+use crate::store::Directory;
 use crate::tls::Tls;
 
 /// Everything that the tasks of a node share.
@@ -67,6 +68,11 @@ pub(crate) enum Arrival<P: Protocol> {
         peer: NodeId,
         life: Incarnation,
     },
+    /// A peer says that we cannot take part as we are.
+    Disowned {
+        peer: NodeId,
+        why: Refusal,
+    },
 }
 
 /// One of the other processes.
@@ -84,6 +90,8 @@ pub(crate) struct Peer {
     pub nudge: Notify,
     pub pulse: Mutex<Detector>,
     pub counts: Counts,
+    /// The data directory of its newest life, if it has said so.
+    pub directory: Mutex<Option<Directory>>,
 }
 
 /// How far the messages of a life of a peer have come.
@@ -123,11 +131,17 @@ impl Peer {
             nudge: Notify::new(),
             pulse: Mutex::new(Detector::new(config.detector.clone(), now)),
             counts: Counts::default(),
+            directory: Mutex::default(),
         }
     }
 
     pub fn pulse(&self) -> MutexGuard<'_, Detector> {
         lock(&self.pulse)
+    }
+
+    /// What was seen of it.
+    pub fn known(&self) -> Known {
+        Known { newest: self.outbox.life(), directory: *lock(&self.directory) }
     }
 
     /// Resolves once links with the peer are to be cut.

@@ -157,7 +157,7 @@ impl<P: Protocol> Journal<P> {
         dir: &Path,
     ) -> io::Result<Self> {
         words.header.nodes = nodes.to_vec();
-        let (lamport, vector) = last_stamp(dir, life)?;
+        let (lamport, vector) = last_stamp(dir, life, nodes)?;
         let path = dir.join(file_name(life));
         let file = File::create(&path)?;
         let place = nodes.iter().position(|node| *node == process).unwrap_or_default();
@@ -313,8 +313,9 @@ pub fn file_name(life: Incarnation) -> String {
     format!("record-{}.jsonl", life.0)
 }
 
-/// The clocks at the end of the record of the life before, however far back that was recorded.
-fn last_stamp(dir: &Path, life: Incarnation) -> io::Result<(LamportClock, VectorClock)> {
+/// The clocks at the end of the record of the life before, however far back that was recorded. Processes may have been added
+/// or taken out since: each count goes to the place that its process has now.
+fn last_stamp(dir: &Path, life: Incarnation, nodes: &[NodeId]) -> io::Result<(LamportClock, VectorClock)> {
     for earlier in (1..life.0).rev() {
         let bytes = match fs::read(dir.join(file_name(Incarnation(earlier)))) {
             Ok(bytes) => bytes,
@@ -327,7 +328,13 @@ fn last_stamp(dir: &Path, life: Incarnation) -> io::Result<(LamportClock, Vector
         if let Some(Ok(line)) = whole.lines().skip(1).last().map(serde_json::from_str::<Line>) {
             let mut lamport = LamportClock::default();
             lamport.witness(line.record.lamport);
-            return Ok((lamport, line.record.vector.unwrap_or_default()));
+            let opening = whole.lines().next().map(serde_json::from_str::<Opening>);
+            let before = opening.and_then(Result::ok).map(|opening| opening.header.nodes).unwrap_or_default();
+            let vector = line.record.vector.unwrap_or_default();
+            let place = |node: &NodeId| before.iter().position(|known| known == node);
+            let counts: Vec<u64> =
+                nodes.iter().map(|node| place(node).map_or(0, |place| vector.get(place))).collect();
+            return Ok((lamport, counts.into()));
         }
     }
     Ok((LamportClock::default(), VectorClock::default()))

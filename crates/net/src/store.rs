@@ -3,6 +3,7 @@
 //! ```text
 //!   lock    held while a process runs, so that no two share the directory
 //!   life    the number of the present life; on disk before the node says anything
+//!   id      a random number: another directory in which lives begin at 1 again is told apart by it
 //!   state   what the algorithm saved last
 //! ```
 //!
@@ -14,7 +15,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use conclave_core::Incarnation;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 const MAGIC: &[u8; 8] = b"conclave";
@@ -59,6 +60,10 @@ pub enum StoreError {
     },
 }
 
+/// What tells a data directory from every other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory(pub u128);
+
 /// A data directory in use.
 #[derive(Debug)]
 pub struct DataDir {
@@ -66,6 +71,7 @@ pub struct DataDir {
     /// Locked as long as it is open.
     _lock: File,
     life: Incarnation,
+    id: Directory,
     state: Option<Vec<u8>>,
 }
 
@@ -75,7 +81,15 @@ impl DataDir {
     /// # Errors
     /// If the directory is in use, damaged, or cannot be written; then no new life has begun.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        fs::create_dir_all(path).map_err(at(path))?;
+        Self::open_from(path, Incarnation::FIRST)
+    }
+
+    /// The same, but no life earlier than this one begins.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_from(path: &Path, least: Incarnation) -> Result<Self, StoreError> {
+        create_private(path).map_err(at(path))?;
         let lock = take_lock(&path.join("lock"))?;
         let state = read(&path.join("state"))?;
         let life_file = path.join("life");
@@ -83,8 +97,16 @@ impl DataDir {
             None => Incarnation::FIRST,
             Some(bytes) => parse_life(&bytes, &life_file)?.next(),
         };
+        let life = life.max(least);
+        let id = identity(&path.join("id"))?;
         replace(&life_file, &life.0.to_be_bytes())?;
-        Ok(Self { path: path.to_owned(), _lock: lock, life, state })
+        Ok(Self { path: path.to_owned(), _lock: lock, life, id, state })
+    }
+
+    /// What tells it from every other.
+    #[must_use]
+    pub fn id(&self) -> Directory {
+        self.id
     }
 
     /// The life that began with opening it.
@@ -138,6 +160,34 @@ fn take_lock(path: &Path) -> Result<File, StoreError> {
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse(path.to_owned())),
         Err(TryLockError::Error(error)) => Err(at(path)(error)),
     }
+}
+
+/// Makes a directory that nobody else can open; one that is there stays as it is.
+fn create_private(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// The number of a directory, which it gets when it is used for the first time.
+fn identity(path: &Path) -> Result<Directory, StoreError> {
+    let mut bytes = [0; 16];
+    match read(path)? {
+        Some(known) => {
+            let damaged = || StoreError::Damaged {
+                path: path.to_owned(),
+                why: "it does not hold the number of a directory",
+            };
+            bytes = known.try_into().map_err(|_| damaged())?;
+        }
+        None => {
+            getrandom::fill(&mut bytes).map_err(|error| at(path)(io::Error::other(error)))?;
+            replace(path, &bytes)?;
+        }
+    }
+    Ok(Directory(u128::from_be_bytes(bytes)))
 }
 
 fn parse_life(bytes: &[u8], path: &Path) -> Result<Incarnation, StoreError> {
@@ -194,7 +244,7 @@ fn unframed(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
 }
 
 /// FNV-1a: it has to notice a torn or rotten file, not an attacker, who could write a right one.
-fn checksum(body: &[u8]) -> u64 {
+pub(crate) fn checksum(body: &[u8]) -> u64 {
     body.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
@@ -218,6 +268,30 @@ mod tests {
         }
     }
 
+    /// A directory that was lost is another one, whatever life it begins with.
+    #[test]
+    fn a_directory_keeps_its_number_and_shares_it_with_none() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let id = DataDir::open(dir.path()).unwrap().id();
+        assert_eq!(DataDir::open(dir.path()).unwrap().id(), id);
+        let replaced = DataDir::open_from(other.path(), Incarnation(5)).unwrap();
+        assert_eq!(replaced.life(), Incarnation(5));
+        assert_ne!(replaced.id(), id);
+        drop(replaced);
+        let next = DataDir::open_from(other.path(), Incarnation(5)).unwrap();
+        assert_eq!(next.life(), Incarnation(6), "the least is reached");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_can_open_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        drop(DataDir::open(&path).unwrap());
+        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
     #[test]
     fn no_two_share_a_directory() {
         let dir = tempfile::tempdir().unwrap();
@@ -230,7 +304,7 @@ mod tests {
     /// Whatever byte is changed, and wherever a file is cut off: it is refused, named, and left as it is.
     #[test]
     fn damaged_files_are_refused_and_left_alone() {
-        for name in ["life", "state"] {
+        for name in ["life", "state", "id"] {
             let dir = tempfile::tempdir().unwrap();
             DataDir::open(dir.path()).unwrap().save(b"state").unwrap();
             let path = dir.path().join(name);

@@ -84,6 +84,16 @@ impl Member {
         timeout(PATIENCE, self.events.recv()).await.expect("nothing happened").expect("the node has stopped")
     }
 
+    /// The next that becomes known about a peer.
+    pub async fn next_about(&mut self, wanted: u32) -> ChatEvent {
+        loop {
+            match self.next().await {
+                ChatEvent::Down { peer, .. } | ChatEvent::Up { peer, .. } if peer != NodeId(wanted) => {}
+                event => return event,
+            }
+        }
+    }
+
     /// The next message that it heard, and nothing else.
     pub async fn heard(&mut self) -> (u32, u64) {
         match self.next().await {

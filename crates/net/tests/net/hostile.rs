@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use conclave_core::{Incarnation, NodeId};
-use conclave_net::Refusal;
 use conclave_net::frame::{Frame, decode, encode, split};
-use conclave_net::hello::{Hello, WIRE};
+use conclave_net::hello::{Hello, Terms, WIRE};
+use conclave_net::secret::Nonce;
+use conclave_net::{Directory, Refusal};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,6 +16,12 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::group::{Group, Member, PATIENCE};
+
+/// What the nodes of a group of so many here take for granted.
+pub fn terms(n: u32) -> Terms {
+    let group = Group::new(n);
+    Terms::of(&group.config(1))
+}
 
 /// A connection without a node behind it.
 pub struct Raw {
@@ -59,6 +66,11 @@ impl Raw {
 
     /// Says hello as node 3 in its first life.
     pub async fn introduce(address: SocketAddr) -> Self {
+        Self::introduce_in(address, 1).await
+    }
+
+    /// Says hello as node 3 in this life.
+    pub async fn introduce_in(address: SocketAddr, life: u32) -> Self {
         let mut raw = Self::connect(address).await;
         raw.send(&Frame::Hello(Hello {
             wire: WIRE,
@@ -67,7 +79,10 @@ impl Raw {
             version: 1,
             from: NodeId(3),
             to: NodeId(1),
-            life: Incarnation(1),
+            life: Incarnation(life),
+            directory: Directory(3),
+            terms: terms(3),
+            nonce: Nonce::default(),
             gap: None,
         }))
         .await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conclave_core::{Incarnation, NodeId};
+use conclave_net::Directory;
 use conclave_net::frame::{Frame, decode};
 use conclave_net::hello::Welcome;
 use tokio::net::TcpListener;
@@ -40,7 +41,7 @@ async fn a_peer_that_does_not_read_stops_nobody_else() {
             let mut raw = Raw::of(stream);
             if raw.receive().await.is_some() {
                 let (from, life) = (NodeId(3), Incarnation(1));
-                raw.send(&Frame::Welcome(Welcome { from, life, received: 0 })).await;
+                raw.send(&Frame::Welcome(Welcome { from, life, directory: Directory(3), received: 0 })).await;
             }
             connections.push(raw);
         }
@@ -145,7 +146,13 @@ async fn an_acknowledgement_of_what_was_never_sent_is_refused() {
         let (stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
         let mut raw = Raw::of(stream);
         raw.receive().await.unwrap();
-        raw.send(&Frame::Welcome(Welcome { from: NodeId(3), life: Incarnation(1), received })).await;
+        raw.send(&Frame::Welcome(Welcome {
+            from: NodeId(3),
+            life: Incarnation(1),
+            directory: Directory(3),
+            received,
+        }))
+        .await;
         let answer = raw.receive().await.unwrap();
         assert!(matches!(decode(&answer), Ok(Frame::Refusal(_))));
     }

@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -55,6 +55,8 @@ const EXECUTABLE: &str = "/proc/self/exe";
 const KEEP: &str = "__keep";
 /// The hidden subcommand that becomes a command.
 const START: &str = "__start";
+/// In place of the number of a file that is to be held open, if there is none.
+const NOTHING: i32 = -1;
 /// How long to try to end what a dead keeper left behind.
 const LAST_EFFORT: Duration = Duration::from_secs(2);
 
@@ -67,13 +69,14 @@ pub fn run_hidden() -> Option<ExitCode> {
         return Some(keeper::run(&words));
     }
     if subcommand == START {
-        let [keeper, entrance, blocked, command @ ..] = words.as_slice() else {
+        let [keeper, entrance, blocked, held, command @ ..] = words.as_slice() else {
             return Some(ExitCode::FAILURE);
         };
         let keeper = keeper.to_str()?.parse().ok()?;
         let entrance = entrance.to_str()?.parse().ok()?;
         let blocked = Mask(blocked.to_str()?.parse().ok()?);
-        return Some(start::run(keeper, entrance, blocked, command));
+        let held = held.to_str()?.parse().ok()?;
+        return Some(start::run(keeper, entrance, blocked, held, command));
     }
     None
 }
@@ -96,6 +99,8 @@ pub struct Plan<'a> {
     pub releases_on_exit: bool,
     /// Whether it is a job of its own without a terminal, input and output.
     pub is_detached: bool,
+    /// What stays open as long as anything of it may run, whatever becomes of the runner: a connection that holds a lock.
+    pub holds: Option<OwnedFd>,
 }
 
 /// A command that runs, and everything it started.
@@ -121,12 +126,16 @@ impl Group {
         fcntl_setfd(&events_in, FdFlags::empty())?;
         // A keeper that does not read is not waited for.
         ioctl_fionbio(&orders, true)?;
+        if let Some(held) = &plan.holds {
+            fcntl_setfd(held, FdFlags::empty())?;
+        }
         let instructions = Instructions {
             orders: orders_out.as_raw_fd(),
             events: events_in.as_raw_fd(),
             group: if plan.is_detached { 0 } else { getpgrp().as_raw() },
             blocked: plan.blocked,
             releases_on_exit: plan.releases_on_exit,
+            holds: plan.holds.as_ref().map_or(NOTHING, AsRawFd::as_raw_fd),
         };
         let mut command = Command::new(EXECUTABLE);
         command.arg0("conclave").arg(KEEP).args(instructions.words()).args(plan.command).process_group(0);

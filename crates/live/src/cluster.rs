@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,6 +57,9 @@ pub enum ClusterError {
         /// Why.
         why: String,
     },
+    /// It belongs to another user.
+    #[error("{0} belongs to another user")]
+    Foreign(PathBuf),
     /// A process did not come up.
     #[error("{process} did not come up: {why}")]
     Down {
@@ -201,6 +205,10 @@ impl Cluster {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(at(&path)(error)),
         };
+        // It names programs that are ended, and sockets that are trusted.
+        if fs::metadata(&path).map_err(at(&path))?.uid() != rustix::process::geteuid().as_raw() {
+            return Err(ClusterError::Foreign(path));
+        }
         let wrong =
             |error: serde_json::Error| ClusterError::Manifest { path: path.clone(), why: error.to_string() };
         let manifest = serde_json::from_str(&text).map_err(wrong)?;
@@ -248,24 +256,33 @@ impl Cluster {
     /// needs no joining.
     ///
     /// # Errors
-    /// If one of them is no member, or does not answer when it is to be cut off.
+    /// If one of them is no member, and then nobody was told; or does not answer, and then all the others were.
     pub fn part(&self, groups: &[Vec<NodeId>], is_cut: bool) -> Result<(), ClusterError> {
+        let is_member = |id: &&NodeId| self.manifest.processes.iter().any(|member| member.id == **id);
+        if let Some(stranger) = groups.iter().flatten().find(|id| !is_member(id)) {
+            return Err(ClusterError::Stranger(*stranger));
+        }
+        let mut failed = None;
         for (side, group) in groups.iter().enumerate() {
             let others = || groups.iter().enumerate().filter(move |(other, _)| *other != side);
             let peers: Vec<NodeId> = others().flat_map(|(_, group)| group.iter().copied()).collect();
             for process in group {
                 let peers = peers.clone();
                 let ask = if is_cut { Ask::Cut(peers) } else { Ask::Heal(peers) };
-                let mut control = match self.connect(*process) {
+                let told = match self.connect(*process) {
                     Err(ClusterError::Control(_)) if !is_cut => continue,
-                    connected => connected?,
+                    connected => connected.and_then(|mut control| Ok(control.call(&ask)?)),
                 };
-                if let Answer::Wrong(why) = control.call(&ask)? {
-                    return Err(ClusterError::Refused(why));
+                match told {
+                    Ok(Answer::Wrong(why)) => return Err(ClusterError::Refused(why)),
+                    Ok(_) => {}
+                    Err(error) => {
+                        failed = Some(ClusterError::Refused(format!("{process} was not told: {error}")));
+                    }
                 }
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Has the supervisor do something.
@@ -305,6 +322,20 @@ impl Cluster {
         records.sort();
         Ok(records)
     }
+}
+
+/// Makes a directory that nobody else can open; one that is there stays as it is.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn create_private(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Writes a file that nobody else can read: who can read it can speak as the processes do.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 pub(crate) fn data_of(dir: &Path, process: NodeId) -> PathBuf {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use conclave_core::{Deviation, NodeId, Timing};
-use conclave_net::{ClockConfig, DetectorConfig, NodeConfig, TlsConfig};
+use conclave_core::{Deviation, Incarnation, NodeId, Timing};
+use conclave_net::{ClockConfig, DetectorConfig, NodeConfig, Secret, TlsConfig};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -49,6 +49,12 @@ pub struct ProcessConfig {
     /// Settings of the algorithm.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
+    /// What only the processes of the group know, at least 16 characters: every connection shows that it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// The life to begin with, if the data directory knows of none as late: for a process that has lost it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<u32>,
     /// Certificates, without which nothing is encrypted and anybody can pretend to be anybody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
@@ -144,6 +150,12 @@ impl ProcessConfig {
         if !seen.contains(&self.id) {
             return Some(format!("process {} is not among the peers", self.id));
         }
+        if self.secret.as_ref().is_some_and(|secret| Secret::new(secret).is_none()) {
+            return Some(format!("a secret has at least {} characters", Secret::LEAST));
+        }
+        if self.life == Some(0) {
+            return Some("lives are counted from 1".into());
+        }
         self.deviation().err()
     }
 
@@ -189,6 +201,9 @@ impl ProcessConfig {
                 key: tls.key.clone(),
             }),
             insecure: self.insecure,
+            secret: self.secret.as_deref().and_then(Secret::new),
+            least_life: self.life.map_or(Incarnation::FIRST, Incarnation),
+            looks_around: true,
             ..usual
         }
     }
@@ -230,6 +245,8 @@ quorum = "plane"
             (format!("{FILE}x = 1\n[y]\n"), "y"),
             (FILE.replace("id = 2\n", "id = 3\n"), "process 3 is not among the peers"),
             (FILE.replace("id = 2,", "id = 1,"), "process 1 is among the peers twice"),
+            (format!("life = 0\n{FILE}"), "lives are counted from 1"),
+            (format!("secret = \"short\"\n{FILE}"), "a secret has at least 16 characters"),
         ];
         for (text, word) in wrong {
             std::fs::write(&path, text).expect("it can be written");

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use conclave_algorithms::Name;
 use conclave_algorithms::desk::{Standing, Wish, Word};
 use conclave_core::NodeId;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,9 @@ use thiserror::Error;
 
 /// The name of the socket in a data directory.
 pub const SOCKET: &str = "control.sock";
+
+/// A process that takes longer to answer stands still.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a process may be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +31,11 @@ pub enum Ask {
     Tail,
     /// How do you stand?
     Status,
+    /// For how long may what I have of this name be held, if it is not confirmed again?
+    Left {
+        /// Which lock.
+        name: Name,
+    },
     /// Have no links with these.
     Cut(Vec<NodeId>),
     /// Have links with these again.
@@ -42,6 +52,15 @@ pub enum Answer {
     Word(Word),
     /// How it stands.
     Status(Box<Status>),
+    /// How much time is left, from the question on: whoever counts from when it asked is never late.
+    Left {
+        /// Which lock.
+        name: Name,
+        /// In microseconds; nothing if what is held does not run out.
+        micros: Option<u64>,
+        /// So long before the end, in microseconds, a program is to be told of it.
+        notice: u64,
+    },
     /// It is done, or will be.
     Done,
     /// It cannot be.
@@ -100,6 +119,9 @@ pub enum ControlError {
         #[source]
         error: io::Error,
     },
+    /// It is there, and says nothing.
+    #[error("nobody answers at {0}: the process stands still, or has too much to do")]
+    Slow(PathBuf),
     /// It went away.
     #[error("the process went away")]
     Gone,
@@ -168,17 +190,47 @@ impl Control {
         self.lines.get_ref().try_clone().map(Closer).map_err(|error| self.failed(error))
     }
 
-    /// Asks, and waits for the answer.
+    /// What asks while somebody waits for an answer.
     ///
     /// # Errors
-    /// If the process is gone, or says what means nothing.
+    /// If the process is gone.
+    pub fn asker(&self) -> Result<Asker, ControlError> {
+        self.lines.get_ref().try_clone().map(Asker).map_err(|error| self.failed(error))
+    }
+
+    /// Another end of the connection: as long as it is open, what the client has is not given back.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn hold(&self) -> Result<OwnedFd, ControlError> {
+        self.lines.get_ref().try_clone().map(OwnedFd::from).map_err(|error| self.failed(error))
+    }
+
+    /// Asks, and waits for the answer, but not for long.
+    ///
+    /// # Errors
+    /// If the process is gone, stands still, or says what means nothing.
     pub fn call(&mut self, ask: &Ask) -> Result<Answer, ControlError> {
         self.ask(ask)?;
-        self.answer(None)?.ok_or(ControlError::Gone)
+        self.answer(Some(PATIENCE))?.ok_or_else(|| ControlError::Slow(self.path.clone()))
     }
 
     fn failed(&self, error: io::Error) -> ControlError {
         ControlError::Silent { path: self.path.clone(), error }
+    }
+}
+
+/// Asks on a connection whose answers are read elsewhere.
+#[derive(Debug)]
+pub struct Asker(UnixStream);
+
+impl Asker {
+    /// Asks for something; false if nobody listens any more.
+    pub fn ask(&mut self, ask: &Ask) -> bool {
+        serde_json::to_vec(ask).is_ok_and(|mut line| {
+            line.push(b'\n');
+            self.0.write_all(&line).is_ok()
+        })
     }
 }
 

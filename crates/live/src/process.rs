@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_algorithms::desk::{Client, Deed, Desk, Standing, Word};
 use conclave_algorithms::erased::{Erase, Erased, ErasedConfig, ErasedEvent, ErasedRequest, Prepared};
 use conclave_algorithms::family::{EventText, Registered, Wanted};
-use conclave_algorithms::{About, Arena, SettingError};
+use conclave_algorithms::{About, Arena, Name, SettingError};
 use conclave_core::{Members, NodeId};
-use conclave_net::{Codec, Events, Node, NodeError, Options, Recording, StartError, start_with};
+use conclave_net::{
+    Codec, Events, Node, NodeConfig, NodeError, Options, Recording, StartError, boot_time, start_with,
+};
 use conclave_trace::Header;
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -177,6 +181,7 @@ async fn serve(
     desk: Box<dyn Desk<Erased>>,
 ) -> Result<(), ProcessError> {
     let Process { config: process, stop, ready } = process;
+    let settings_text = settings.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     let header = Header {
         algorithm: about.name.to_owned(),
         nodes: Vec::new(),
@@ -190,9 +195,10 @@ async fn serve(
     };
     let recording = process.record.then(|| Recording::erased(header, process.epoch()));
     let options = Options { recording, clock: process.clock(), ..Options::default() };
+    let node = NodeConfig { settings: settings_text, ..process.node() };
     // The driver takes the data directory for itself; only then the socket in it is ours to replace.
     let codec = Codec::erased(&config);
-    let (node, events) = start_with::<Erased>(process.node(), config, codec, options).await?;
+    let (node, events) = start_with::<Erased>(node, config, codec, options).await?;
     let listener = listen(&process.data)?;
     let (clients_in, clients) = mpsc::channel(MOST_CLIENTS);
     let acceptor = tokio::spawn(accept(listener, clients_in));
@@ -214,7 +220,13 @@ fn listen(data: &Path) -> Result<UnixListener, ProcessError> {
     let path = data.join(SOCKET);
     // Left over from a life that was killed.
     let _ = std::fs::remove_file(&path);
-    UnixListener::bind(&path).map_err(|error| ProcessError::Socket { path, error })
+    let listener = UnixListener::bind(&path);
+    // The directory may be older than the rule that nobody else can open it.
+    let private = |listener| {
+        let mode = PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).map(|()| listener)
+    };
+    listener.and_then(private).map_err(|error| ProcessError::Socket { path: path.clone(), error })
 }
 
 /// What happens at the control socket.
@@ -233,7 +245,7 @@ async fn accept(listener: UnixListener, visits: mpsc::Sender<Visit>) {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!("a client could not be let in: {error}");
-                tokio::time::sleep(core::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
@@ -377,6 +389,7 @@ impl Office {
                 Answer::Done
             }
             Ok(Ask::Status) => Answer::Status(Box::new(self.status())),
+            Ok(Ask::Left { name }) => self.left(name),
             Ok(Ask::Cut(peers)) => for_all(&peers, |peer| self.node.cut(peer)),
             Ok(Ask::Heal(peers)) => for_all(&peers, |peer| self.node.heal(peer)),
             Ok(Ask::Stop) => {
@@ -413,6 +426,18 @@ impl Office {
             overhead_messages: counts(true),
             complaints: status.complaints,
         }
+    }
+
+    /// For how long a lock may be held, if it is not confirmed again.
+    fn left(&self, name: Name) -> Answer {
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let Some(leases) = self.node.leases() else {
+            return Answer::Left { name, micros: None, notice: 0 };
+        };
+        // What is not among them has been lost.
+        let held = leases.get(name.as_str());
+        let left = held.map(|held| held.until.saturating_sub(boot_time())).unwrap_or_default();
+        Answer::Left { name, micros: Some(micros(left)), notice: held.map_or(0, |held| micros(held.notice)) }
     }
 
     fn standing(&self) -> Standing {

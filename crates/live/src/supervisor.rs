@@ -14,10 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use conclave_core::{Deviation, NodeId};
+use conclave_net::Secret;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cluster::{
-    Cluster, ClusterError, Living, Manifest, Member, Order, SUPERVISOR, at, check_name, data_of,
+    Cluster, ClusterError, Living, Manifest, Member, Order, SUPERVISOR, at, check_name, create_private,
+    data_of, write_private,
 };
 use crate::config::{PeerAddress, ProcessConfig};
 use crate::control::{Ask, Control};
@@ -80,7 +82,7 @@ impl Supervisor {
         check_name(&plan.name)?;
         let dir = plan.home.join(&plan.name);
         clear(&dir, &plan.name)?;
-        fs::create_dir_all(&dir).map_err(at(&dir))?;
+        create_private(&dir).map_err(at(&dir))?;
         let ports = free_ports(plan.ids.len())?;
         let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let processes = plan.ids.iter().zip(ports);
@@ -128,7 +130,7 @@ impl Supervisor {
     fn write(&self) -> Result<(), ClusterError> {
         let (path, draft) = (self.dir.join("cluster.json"), self.dir.join("cluster.json.new"));
         let text = serde_json::to_string_pretty(&self.manifest).expect("a manifest is plain data");
-        fs::write(&draft, text).map_err(at(&draft))?;
+        write_private(&draft, &text).map_err(at(&draft))?;
         fs::rename(&draft, &path).map_err(at(&path))
     }
 
@@ -368,6 +370,7 @@ fn write_configs(dir: &Path, plan: &Plan, processes: &[Member]) -> Result<(), Cl
     let peers: Vec<PeerAddress> =
         processes.iter().map(|member| PeerAddress { id: member.id.0, address: member.address }).collect();
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let secret = Secret::random().map_err(at(dir))?;
     let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
     for member in processes {
         let config = ProcessConfig {
@@ -384,11 +387,13 @@ fn write_configs(dir: &Path, plan: &Plan, processes: &[Member]) -> Result<(), Cl
             suspect_after_ms: ms(plan.suspect_after),
             clock: plan.clock_of(member.id),
             settings: plan.settings.clone(),
+            secret: Some(secret.clone()),
+            life: None,
             tls: None,
             peers: peers.clone(),
         };
         let path = dir.join(format!("node-{}.toml", member.id.0));
-        fs::write(&path, config.text()).map_err(at(&path))?;
+        write_private(&path, &config.text()).map_err(at(&path))?;
     }
     Ok(())
 }

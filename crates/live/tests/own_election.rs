@@ -35,6 +35,8 @@ fn configs(home: &Path) -> Vec<ProcessConfig> {
         suspect_after_ms: 20_000,
         settings: BTreeMap::new(),
         clock: None,
+        secret: None,
+        life: None,
         tls: None,
         peers: peers.clone(),
     };

@@ -52,25 +52,28 @@ pub struct Instructions {
     pub blocked: Mask,
     /// Whether to be done when the command is, whatever it left behind.
     pub releases_on_exit: bool,
+    /// What to keep open until then, as inherited: nothing is done with it.
+    pub holds: i32,
 }
 
 impl Instructions {
-    const COUNT: usize = 5;
+    const COUNT: usize = 6;
 
     /// For the command line.
     pub fn words(&self) -> [String; Self::COUNT] {
-        let Self { orders, events, group, blocked, releases_on_exit } = self;
+        let Self { orders, events, group, blocked, releases_on_exit, holds } = self;
         [
             orders.to_string(),
             events.to_string(),
             group.to_string(),
             blocked.0.to_string(),
             releases_on_exit.to_string(),
+            holds.to_string(),
         ]
     }
 
     fn parse(words: &[OsString]) -> Option<Self> {
-        let [orders, events, group, blocked, releases_on_exit] = words else { return None };
+        let [orders, events, group, blocked, releases_on_exit, holds] = words else { return None };
         let number = |word: &OsStr| word.to_str()?.parse().ok();
         Some(Self {
             orders: number(orders)?,
@@ -78,6 +81,7 @@ impl Instructions {
             group: number(group)?,
             blocked: Mask(blocked.to_str()?.parse().ok()?),
             releases_on_exit: releases_on_exit.to_str()?.parse().ok()?,
+            holds: number(holds)?,
         })
     }
 }
@@ -103,6 +107,7 @@ struct Keeper {
     group: i32,
     blocked: Mask,
     releases_on_exit: bool,
+    holds: i32,
     read: Vec<u8>,
     has_runner: bool,
     /// Holds the process that becomes the command back until it may.
@@ -137,6 +142,7 @@ impl Keeper {
             group: instructions.group,
             blocked: instructions.blocked.and(blocked),
             releases_on_exit: instructions.releases_on_exit,
+            holds: instructions.holds,
             read: Vec::new(),
             has_runner: true,
             gate: None,
@@ -187,6 +193,7 @@ impl Keeper {
             .arg(START)
             .args(words)
             .arg(self.blocked.0.to_string())
+            .arg(self.holds.to_string())
             .args(command)
             .process_group(self.group)
             .spawn()?;

@@ -8,10 +8,10 @@ use std::process::{Command, ExitCode};
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
-use nix::unistd::getppid;
+use nix::unistd::{close, getppid};
 
-use super::reopen;
 use super::signals::Mask;
+use super::{NOTHING, reopen};
 use crate::failure::Failure;
 
 /// The command cannot be run.
@@ -20,7 +20,11 @@ const NOT_RUNNABLE: u8 = 126;
 const NO_COMMAND: u8 = 127;
 
 /// Becomes the command, as soon as there is a byte at the entrance. The kernel kills it if the keeper dies.
-pub fn run(keeper: i32, entrance: i32, blocked: Mask, command: &[OsString]) -> ExitCode {
+pub fn run(keeper: i32, entrance: i32, blocked: Mask, held: i32, command: &[OsString]) -> ExitCode {
+    if held != NOTHING {
+        // That is the keeper's: the command could outlive it otherwise, and hold what nobody uses.
+        let _ = close(held);
+    }
     let bound = set_pdeathsig(Signal::SIGKILL);
     // It may have died before.
     if bound.is_err() || getppid().as_raw() != keeper {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use comfy_table::{Table, presets};
 use conclave_core::NodeId;
-use conclave_live::cluster::{Cluster, ClusterError, Manifest, Order, free_name, home};
+use conclave_live::cluster::{Cluster, ClusterError, Manifest, Order, create_private, free_name, home};
 use conclave_live::control::{Answer, Ask, Control, Status};
 use conclave_live::desk::{Standing, Wish, Word};
 use conclave_live::process::told_to_stop;
@@ -146,8 +146,10 @@ fn detach(name: &str, is_named: bool) -> Result<Verdict, Failure> {
         _ => {}
     }
     let log = home().join(format!("{name}.log"));
-    std::fs::create_dir_all(home()).map_err(failed)?;
-    let out = std::fs::File::create(&log).map_err(failed)?;
+    create_private(&home()).map_err(failed)?;
+    // Not the old one: it may be a link to anywhere.
+    let _ = std::fs::remove_file(&log);
+    let out = std::fs::File::create_new(&log).map_err(failed)?;
     let mut words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--detach").collect();
     if !is_named {
         words.extend(["--cluster".into(), name.into()]);
@@ -334,13 +336,19 @@ fn row(status: &Status) -> Vec<String> {
     ]
 }
 
-/// A connection to the process that was named, or to the first that answers.
+/// A connection to the process that was named, or to the first that answers: one that stands still does not.
 fn through(cluster: &Cluster, via: Option<NodeId>) -> Result<(NodeId, Control), Failure> {
+    const PATIENCE: Duration = Duration::from_secs(1);
     if let Some(via) = via {
         return Ok((via, cluster.connect(via)?));
     }
+    let answers = |id: NodeId| -> Option<Control> {
+        let mut control = cluster.connect(id).ok()?;
+        control.ask(&Ask::Status).ok()?;
+        control.answer(Some(PATIENCE)).ok().flatten().map(|_| control)
+    };
     let members = cluster.manifest.processes.iter();
-    let mut answering = members.filter_map(|member| Some((member.id, cluster.connect(member.id).ok()?)));
+    let mut answering = members.filter_map(|member| Some((member.id, answers(member.id)?)));
     answering.next().ok_or_else(|| Failure::new("no process of the cluster is up"))
 }
 

@@ -339,6 +339,7 @@ impl Holding<'_> {
             blocked,
             deadlines: self.deadlines(session),
             releases_on_exit: self.args.release_on_exit,
+            holds: None,
             is_detached: false,
         });
         let mut group = match group {
@@ -517,6 +518,7 @@ async fn succeeds(probe: &str, variables: &[Variable], limit: Duration, blocked:
         blocked,
         deadlines: Deadlines { tell_at: end, kill_at: end },
         releases_on_exit: false,
+        holds: None,
         is_detached: true,
     });
     let Ok(mut group) = group else { return false };

@@ -23,15 +23,21 @@ impl Group {
         group
     }
 
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// `conclave cluster` with these words, about to be run.
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
+        command.arg("cluster").args(line.split_whitespace());
+        command.env("CONCLAVE_HOME", self.home.path()).stdin(Stdio::null());
+        command
+    }
+
     /// Runs `conclave cluster` with these words.
     pub fn run(&self, line: &str) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_conclave"))
-            .arg("cluster")
-            .args(line.split_whitespace())
-            .env("CONCLAVE_HOME", self.home.path())
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary runs")
+        self.command(line).output().expect("the binary runs")
     }
 
     /// The same, and it must go well.

@@ -7,6 +7,7 @@
 //! `CONCLAVE_SOAK=1` kills every kind of victim under every algorithm; otherwise most get one of them. With `CONCLAVE_CI`
 //! set, a test that cannot run here fails instead of saying so.
 
+mod changes;
 mod crashes;
 mod cuts;
 mod damage;
@@ -16,6 +17,7 @@ mod load;
 mod namespaces;
 mod nodes;
 mod pauses;
+mod programs;
 mod proxies;
 mod resource;
 mod total;

@@ -49,6 +49,8 @@ impl Nodes {
             suspect_after_ms: 500,
             settings: setting.into_iter().collect(),
             clock: None,
+            secret: None,
+            life: None,
             tls: None,
             peers,
         }
@@ -77,6 +79,29 @@ impl Nodes {
 
     pub fn places(&self) -> Vec<Place> {
         self.children.keys().map(|id| (*id, self.data(*id))).collect()
+    }
+
+    /// Ends one without a word.
+    pub fn kill(&mut self, id: u32) {
+        if let Some(mut child) = self.children.remove(&id) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// One that has ended is no longer among them.
+    pub fn forget(&mut self, id: u32) {
+        self.children.remove(&id);
+    }
+
+    /// Whether one has ended by itself.
+    pub fn has_ended(&mut self, id: u32) -> bool {
+        self.children.get_mut(&id).is_some_and(|child| !matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// What one has said.
+    pub fn log(&self, id: u32) -> String {
+        std::fs::read_to_string(self.home().join(format!("node-{id}.log"))).unwrap_or_default()
     }
 
     /// Waits until all take orders.

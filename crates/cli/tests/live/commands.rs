@@ -1,6 +1,7 @@
 //! `conclave cluster lock`: what a command finds, and how it ends.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -107,5 +108,62 @@ fn commands_that_are_killed_leave_the_lock() {
     let number = fs::read_to_string(&inside).expect("it wrote its number");
     let orphan = Path::new("/proc").join(number.trim());
     until("the command is gone", || !orphan.exists());
+    live.stop();
+}
+
+/// The keeper holds the lock as well: as long as the command runs, the lock is not free.
+#[test]
+fn a_lock_is_not_free_before_the_command_of_a_dead_client_has_ended() {
+    let home = Home::new();
+    let live = home.start("raymond -n 3 --suspect-after 20s");
+    let inside = home.path().join("inside");
+    let line = format!("cluster --cluster {} lock a --via 2 -- sh -c", live.name);
+    let script = format!("touch {}; exec sleep 60", inside.display());
+    let mut child = home.command(&line).arg(script).spawn().expect("the binary runs");
+    until("the command is inside", || inside.exists());
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let children = fs::read_to_string(children).expect("it has a keeper");
+    let keeper = children.trim().parse().expect("one child");
+    // So that the command lives on for a while.
+    signal(keeper, Signal::STOP);
+    signal(child.id(), Signal::KILL);
+    child.wait().expect("it ends");
+    locked(&live, "a --via 3 --wait 1s", "exit 0").ends(1);
+    signal(keeper, Signal::CONT);
+    locked(&live, "a --via 3 --wait 30s", "exit 0").ends(0);
+    live.stop();
+}
+
+/// A process that stands still takes connections and answers nothing: commands go elsewhere, or say so.
+#[test]
+fn commands_do_not_wait_for_a_process_that_stands_still() {
+    let home = Home::new();
+    let live = home.start("ricart-agrawala -n 3 --suspect-after 500ms");
+    live.run("pause 1").ends(0);
+    let began = Instant::now();
+    locked(&live, "a --wait 30s", "exit 0").ends(0);
+    let cut = live.run("cut 1,2/3").ends(2);
+    assert!(cut.err.contains("p1 was not told"), "{}", cut.err);
+    until("all others were cut off", || live.status(NodeId(2)).peers[&NodeId(3)].cut);
+    let healed = live.run("heal").ends(2);
+    assert!(healed.err.contains("p1 was not told"), "{}", healed.err);
+    until("all others were healed", || !live.status(NodeId(2)).peers[&NodeId(3)].cut);
+    assert!(began.elapsed() < Duration::from_secs(50), "somebody waited for it");
+    live.run("resume 1").ends(0);
+    live.stop();
+}
+
+/// Files of a cluster have its secret in them, and its sockets take orders from whoever can reach them.
+#[test]
+fn nobody_else_can_open_what_belongs_to_a_cluster() {
+    let home = Home::new();
+    let live = home.start("central -n 1");
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let dir = home.dir(&live.name);
+    assert_eq!((mode(&dir), mode(&dir.join("node-1"))), (0o700, 0o700));
+    assert_eq!(mode(&dir.join("node-1.toml")), 0o600);
+    assert_eq!(mode(&dir.join("node-1/control.sock")), 0o600);
+    let config = fs::read_to_string(dir.join("node-1.toml")).expect("it can be read");
+    assert!(config.contains("secret = "), "{config}");
     live.stop();
 }

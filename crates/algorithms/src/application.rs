@@ -14,7 +14,7 @@ pub enum AskBudget {
     Times(u8),
     /// At most once, and not after it has heard of a result: all requests belong to the first round.
     First,
-    /// Again and again: whoever has finished eventually asks once more.
+    /// Any number of times: again and again, or never again after some entry.
     Forever,
 }
 

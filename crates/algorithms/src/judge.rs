@@ -112,8 +112,39 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
         0
     }
 
+    /// The situations that a search should meet, at most 16.
+    const SIGHTS: &'static [Sight] = &[];
+
+    /// Which of [`SIGHTS`](Self::SIGHTS) hold now, a bit each.
+    fn sees(&self) -> u16 {
+        0
+    }
+
     /// Visits every number of it that only grows, in the spaces of the algorithm; see [`Protocol::visit_counters`].
     fn visit_counters(&mut self, _visit: &mut dyn FnMut(Counter<'_>)) {}
+}
+
+/// A situation that a search should meet: if it never does, its verdict says less than it seems to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// It, in a few words.
+    pub what: &'static str,
+    /// Whether it can be met only after a failure.
+    pub after_failures: bool,
+}
+
+impl Sight {
+    /// One that every search should meet.
+    #[must_use]
+    pub const fn always(what: &'static str) -> Self {
+        Self { what, after_failures: false }
+    }
+
+    /// One that a search with failures should meet.
+    #[must_use]
+    pub const fn after_failures(what: &'static str) -> Self {
+        Self { what, after_failures: true }
+    }
 }
 
 /// A property that did not hold.
@@ -158,6 +189,8 @@ pub enum PropertyKind {
     Liveness,
     /// It speaks of the resource behind a lock, and can be broken only where living processes are suspected.
     Resource,
+    /// It counts tokens. Once the network has made copies of messages, a state does not say which are tokens.
+    Tokens,
 }
 
 /// What became of one property in one run.

@@ -52,7 +52,7 @@ const STRANGER: &str = "only the other members may send";
 
 pub use about::{About, Algorithm, Channels, Mutant, Synchrony, Topology, Trigger};
 pub use formula::Formula;
-pub use judge::{Breach, Ending, Finding, Judge, Judgement, Ledger, PropertyKind, Violation};
+pub use judge::{Breach, Ending, Finding, Judge, Judgement, Ledger, PropertyKind, Sight, Violation};
 pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
 pub use recovery::MUTANTS as RECOVERY_MUTANTS;

@@ -7,7 +7,7 @@ use conclave_algorithms::family::{Endless, Family, Prepared, Registered, Use, Wa
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Channels, Judge as _, Judgement, PropertyKind, SettingError, Synchrony};
 use conclave_core::{Deviation, Members, NodeId, Reading};
-use conclave_trace::{Block, Command, Script, Setup};
+use conclave_trace::{Block, Carry, Command, Script, Setup};
 
 use crate::explore::{Space, Typed};
 use crate::graph::{Graph, Lasso};
@@ -199,11 +199,13 @@ impl Use for Checker<'_> {
             cuts_steps: !options.atomic_steps && options.budgets.crashes > 0,
             detector: options.detector,
             order: options.order,
-            normalise: grows && prepared.can_normalise,
+            // A new life begins at zero, wherever the numbers of the others have been moved to.
+            normalise: grows && prepared.can_normalise && options.budgets.restarts == 0,
             entries: budgets,
             lead: options.lead.clone(),
             members: prepared.members,
             paranoid: options.paranoid || cfg!(debug_assertions),
+            counts_tokens: !options.lead.iter().any(copies),
         };
         let model = Model::<F> { terms, config: prepared.config, ledger: prepared.ledger };
         let space = Box::new(Typed::new(model));
@@ -248,6 +250,7 @@ impl Checker<'_> {
             states: search.states.len(),
             transitions: search.transitions,
             depth: search.depth.saturating_sub(1),
+            assumes: assumptions(search.terms(), options),
             complete: search.stopped.is_none() && counterexample.is_none(),
             incomplete: search.stopped.filter(|_| counterexample.is_none()),
             reduced: options.reduce,
@@ -257,6 +260,7 @@ impl Checker<'_> {
             wall_seconds: took.as_secs_f64(),
             states_per_second: (search.states.len() as f64 / took.as_secs_f64().max(1e-9)).round(),
             properties: claims.iter().map(property).collect(),
+            coverage: search.met().coverage(search.space.sights(), &options.budgets),
             overtaking: options.order.then(|| Overtaking { most: search.overtaking(), bound }),
             counterexample,
         })
@@ -294,7 +298,7 @@ fn examine(space: Box<dyn Space>, options: &Options, watch: &mut dyn FnMut(&Prog
     loop {
         let enough = options.limits.states.unwrap_or(usize::MAX);
         let states = if options.liveness { Some(look.min(enough)) } else { options.limits.states };
-        search.run(&Limits { states, ..options.limits }, watch);
+        search.run(&Limits { states, ..options.limits.clone() }, watch);
         if search.violation.is_some() || !options.liveness {
             return Examined { search, lasso: None };
         }
@@ -478,30 +482,74 @@ fn block(comments: &mut Vec<String>, command: Command) -> Block {
 fn judged(claim: &Judgement, search: &Search, endless: Option<&'static str>, options: &Options) -> Property {
     let Judgement { property: name, kind, claim, promised, .. } = *claim;
     let broken = search.violation.as_ref().filter(|violation| violation.broken.property == name);
-    let is_judged = match kind {
-        PropertyKind::Safety | PropertyKind::Time => true,
-        PropertyKind::Order => options.order,
-        PropertyKind::Liveness => options.liveness,
-        PropertyKind::Resource => options.budgets.suspicions > 0,
-    };
     let (holds, detail) = if let Some(violation) = broken {
         (Some(false), violation.broken.detail.clone())
     } else if endless == Some(name) {
         (Some(false), "a fair run goes on forever without it".into())
-    } else if kind == PropertyKind::Time {
-        (None, "a matter of time: see the simulator".into())
-    } else if !is_judged {
-        (None, "not judged".into())
     } else if search.unpromised().contains(name) {
         (Some(false), "broken, and not promised".into())
-    } else if search.stopped.is_some() {
-        (Some(true), "in all that was seen".into())
+    } else if let Some(why) = unjudged(kind, search.terms(), options) {
+        (None, why.into())
+    } else if let Some(why) = search.stopped {
+        (None, format!("not broken in what was seen; {why}"))
     } else if search.violation.is_some() || endless.is_some() {
         (None, "the search ended before".into())
     } else {
         (Some(true), String::new())
     };
     Property { name, claim, promised, holds, detail }
+}
+
+/// Why a property is not judged, or not in every run.
+fn unjudged(kind: PropertyKind, terms: &Terms, options: &Options) -> Option<&'static str> {
+    let Budgets { suspicions, duplicates, .. } = options.budgets;
+    match kind {
+        PropertyKind::Safety => None,
+        PropertyKind::Time => Some("a matter of time: see the simulator"),
+        PropertyKind::Order if !options.order => Some("not judged"),
+        PropertyKind::Order if !options.budgets.is_faultless() => {
+            Some("judged only before the first failure")
+        }
+        PropertyKind::Order => None,
+        PropertyKind::Liveness if !options.liveness => Some("not judged"),
+        PropertyKind::Liveness => None,
+        PropertyKind::Resource if suspicions == 0 => Some("not judged where nobody is wrongly suspected"),
+        PropertyKind::Resource => None,
+        PropertyKind::Tokens if !terms.counts_tokens => Some("not judged after a doubled message"),
+        PropertyKind::Tokens if duplicates > 0 => Some("judged only before the first doubled message"),
+        PropertyKind::Tokens => None,
+    }
+}
+
+/// Whether the network makes a copy of a message in a command.
+fn copies(command: &Command) -> bool {
+    matches!(command, Command::Carry { what: Carry::Duplicate, .. })
+}
+
+/// What the verdicts of a search rely on.
+fn assumptions(terms: &Terms, options: &Options) -> Vec<String> {
+    let Budgets { crashes, drops, duplicates, suspicions, .. } = options.budgets;
+    let detector = match (crashes, suspicions) {
+        (0, 0) => "nobody crashes",
+        (_, 0) if !terms.detector => "no crash is reported",
+        (_, 0) => "every crash is reported, and nobody else is suspected",
+        (0, _) => "nobody crashes, and who is suspected is trusted again",
+        (_, _) => "every crash is reported, and who is wrongly suspected is trusted again",
+    };
+    let channels = match (drops, duplicates) {
+        (0, 0) => "no message is lost or doubled",
+        (_, 0) => "no message is doubled",
+        (0, _) => "no message is lost",
+        (_, _) => "",
+    };
+    let time = terms.ticks.map(|ticks| {
+        let unit = if ticks == 1 { "tick" } else { "ticks" };
+        format!("messages take at most {ticks} {unit}, steps no time, and timers are exact")
+    });
+    let steps = (crashes > 0 && !terms.cuts_steps).then_some("crashes fall between steps");
+    let storage = (crashes > 0 && !options.budgets.amnesia).then_some("what was saved is kept");
+    let words = [Some(detector), Some(channels).filter(|words| !words.is_empty()), steps, storage];
+    words.into_iter().flatten().map(str::to_owned).chain(time).collect()
 }
 
 fn in_words(options: &Options) -> String {
@@ -539,11 +587,12 @@ fn network(terms: &Terms) -> String {
 impl core::fmt::Display for Stopped {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            Self::Memory => "the memory is used up",
-            Self::Depth => "it was to go no deeper",
-            Self::Time => "the time is over",
-            Self::States => "there were to be no more states",
-            Self::Crowded => "what follows more messages in flight than allowed was left out",
+            Self::Memory => "memory limit reached",
+            Self::Depth => "depth limit reached",
+            Self::Time => "time limit reached",
+            Self::States => "state limit reached",
+            Self::Crowded => "states with too many messages in flight were not followed",
+            Self::Interrupted => "interrupted",
         })
     }
 }
@@ -557,6 +606,13 @@ impl serde::Serialize for Stopped {
 impl Default for Limits {
     /// Half a gibibyte, and as long as it takes.
     fn default() -> Self {
-        Self { memory: 1 << 29, depth: None, time: None::<Duration>, states: None, in_flight: None }
+        Self {
+            memory: 1 << 29,
+            depth: None,
+            time: None::<Duration>,
+            states: None,
+            in_flight: None,
+            interrupt: None,
+        }
     }
 }

@@ -6,9 +6,9 @@
 
 use core::any::Any;
 
-use conclave_algorithms::Ledger as _;
 use conclave_algorithms::application::App as _;
 use conclave_algorithms::family::{Endless, Family, timer_word};
+use conclave_algorithms::{Ledger, Sight};
 use conclave_core::{Incarnation, Message as _};
 
 use crate::action::Action;
@@ -28,6 +28,8 @@ pub trait Space: Any + Send + Sync {
     fn explorer(&self) -> Box<dyn Explorer>;
     /// What is promised of runs without end.
     fn endless(&self) -> Endless;
+    /// The situations that a search should meet.
+    fn sights(&self) -> &'static [Sight];
     /// The state in which nobody has been started.
     fn unstarted(&mut self) -> Root;
     /// The same state with whole budgets.
@@ -124,6 +126,10 @@ impl<F: Family> Space for Typed<F> {
 
     fn endless(&self) -> Endless {
         F::ENDLESS
+    }
+
+    fn sights(&self) -> &'static [Sight] {
+        <F::Ledger as Ledger<F::Protocol>>::SIGHTS
     }
 
     fn unstarted(&mut self) -> Root {

@@ -34,6 +34,8 @@ impl Search {
         self.misled = misled;
         let terms = self.space.terms_mut();
         (terms.entries, terms.budgets, terms.mortal) = (entries, budgets, mortal);
+        // What was met on the way was not found by the search.
+        self.forget_what_was_met();
         start.root = self.space.refilled(&start.root);
         let root = self.normal(&start.root);
         self.start = Some(start);

@@ -2,6 +2,7 @@
 
 mod action;
 mod check;
+mod coverage;
 mod explore;
 mod graph;
 mod intern;
@@ -20,5 +21,5 @@ pub use check::{CheckError, MOST_PROCESSES, Options, check, check_algorithm};
 pub use conclave_algorithms::application::AskBudget;
 pub use model::Budgets;
 pub use refute::attempts;
-pub use report::{Counterexample, Overtaking, Property, Report};
+pub use report::{Counterexample, Coverage, Overtaking, Property, Report};
 pub use search::{Limits, Progress, Stopped};

@@ -87,6 +87,8 @@ pub struct Terms {
     pub order: bool,
     /// Whether numbers that only grow are moved down.
     pub normalise: bool,
+    /// Whether tokens are counted: not if the search begins after the network has made copies.
+    pub counts_tokens: bool,
     /// What happens before the search begins.
     pub lead: Vec<Command>,
     /// Whether the invariants of a process are asserted after each of its steps.

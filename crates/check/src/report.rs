@@ -31,6 +31,8 @@ pub struct Report {
     pub transitions: u64,
     /// Steps from the beginning to the farthest state.
     pub depth: u32,
+    /// What the verdicts rely on, in words: what cannot happen in the model and may happen elsewhere.
+    pub assumes: Vec<String>,
     /// Whether everything was seen.
     pub complete: bool,
     /// Why not.
@@ -50,6 +52,8 @@ pub struct Report {
     pub states_per_second: f64,
     /// What became of every property.
     pub properties: Vec<Property>,
+    /// The situations that should be met, and whether they were.
+    pub coverage: Vec<Coverage>,
     /// The most entries by others that a known request had to see, and how many the algorithm allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overtaking: Option<Overtaking>,
@@ -80,10 +84,21 @@ pub struct Property {
     pub claim: &'static str,
     /// Whether the algorithm promises it.
     pub promised: bool,
-    /// Whether it held in all that was seen; nothing if it was not judged.
+    /// Whether it held; nothing if it was not judged in every run, for which `detail` has the reason.
     pub holds: Option<bool>,
     /// More about that.
     pub detail: String,
+}
+
+/// A situation that should be met: if it never is, the verdict says less than it seems to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// The situation.
+    pub situation: &'static str,
+    /// What had happened before; empty if nothing need have.
+    pub after: &'static str,
+    /// Whether it was met.
+    pub met: bool,
 }
 
 /// How often a request was overtaken.

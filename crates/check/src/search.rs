@@ -4,9 +4,12 @@
 //! what they found is taken over in the order of the states that it came from. So numbers, verdicts and counterexamples
 //! are the same for any number of workers, and of all ways to break a promise a shortest one is found first.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::action::{Action, Task};
+use crate::coverage::Met;
 use crate::explore::{Explorer, Space};
 use crate::graph::{BROKEN, Graph};
 use crate::intern::{LOCAL, Row, Tuples, hash_words};
@@ -19,7 +22,7 @@ use crate::space::{Broken, Expansion, Root};
 const BLOCK: usize = 1 << 13;
 
 /// When a search ends although there is more to see.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// At most this many bytes.
     pub memory: usize,
@@ -31,6 +34,8 @@ pub struct Limits {
     pub states: Option<usize>,
     /// At most this many messages in flight from one process to another: states with more are not followed.
     pub in_flight: Option<usize>,
+    /// Until somebody sets this.
+    pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 /// Why a search ended before it had seen everything.
@@ -46,6 +51,8 @@ pub enum Stopped {
     States,
     /// Between some processes there were more messages than should be followed.
     Crowded,
+    /// Somebody wanted it to end.
+    Interrupted,
 }
 
 /// How far a search has come.
@@ -349,14 +356,15 @@ impl Search {
     pub fn doomed(&self, most: usize) -> Option<Vec<bool>> {
         let mut again = Self::new(self.space.afresh(), self.workers.len(), true, None);
         again.is_going_on = true;
-        let limits =
-            Limits { memory: usize::MAX, depth: None, time: None, states: Some(most), in_flight: None };
+        let limits = Limits { memory: usize::MAX, states: Some(most), ..Limits::default() };
         again.run(&limits, &mut |_| {});
         again.graph.filter(|_| again.stopped.is_none()).map(|graph| graph.doomed())
     }
 
     fn over(&self, limits: &Limits) -> Option<Stopped> {
-        if self.bytes() + self.growth() > limits.memory {
+        if limits.interrupt.as_ref().is_some_and(|wanted| wanted.load(Ordering::Relaxed)) {
+            Some(Stopped::Interrupted)
+        } else if self.bytes() + self.growth() > limits.memory {
             Some(Stopped::Memory)
         } else if limits.time.is_some_and(|time| self.started.elapsed() > time) {
             Some(Stopped::Time)
@@ -470,6 +478,17 @@ impl Search {
     #[must_use]
     pub fn overtaking(&self) -> u64 {
         self.workers.iter().map(|worker| worker.found().overtaking).max().unwrap_or(0)
+    }
+
+    /// Which situations were met after each sort of failure; the first were met before any.
+    #[must_use]
+    pub fn met(&self) -> Met {
+        self.workers.iter().fold(Met::default(), |all, worker| all.with(&worker.found().met))
+    }
+
+    /// Begins to note what is met from here on.
+    pub(crate) fn forget_what_was_met(&mut self) {
+        self.workers.iter_mut().for_each(|worker| worker.found_mut().met = Met::default());
     }
 
     /// What is not promised and was seen broken.

@@ -17,6 +17,7 @@ use conclave_algorithms::family::MessageOf;
 use conclave_core::{Incarnation, Input, Protocol};
 
 use crate::action::{Action, Place, Task};
+use crate::coverage::Met;
 use crate::intern::{Fixed, LOCAL, Memo, hash_words};
 use crate::model::{ANNOUNCES, Budgets, CellOf, Cut, Heard, Letter, Model, ProtocolOf, Said, World};
 use crate::normal::Normaliser;
@@ -217,6 +218,8 @@ pub struct Found {
     pub interrupted: Option<u32>,
     /// Whether there were more ways to crash than can be followed.
     pub is_crowded: bool,
+    /// Which situations were met.
+    pub met: Met,
     /// Who was seen to send to whom, where that is wanted.
     pub facts: Option<Facts>,
 }

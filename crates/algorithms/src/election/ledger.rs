@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use conclave_core::{Counter, Incarnation, Input, Members, NodeId};
 
 use super::{Election, Event, Request, TERM, names};
-use crate::judge::{self, Breach};
+use crate::judge::{self, Breach, Sight};
 
 /// What has to be remembered of elections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -342,6 +342,18 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
             let found = self.problems().into_iter();
             breaches.extend(found.map(|(property, detail)| Breach { property, detail, promised: true }));
         }
+    }
+
+    const SIGHTS: &'static [Sight] = &[
+        Sight::always("an election has begun"),
+        Sight::always("somebody knows of a leader"),
+        Sight::always("all who are up name the same leaders"),
+    ];
+
+    fn sees(&self) -> u16 {
+        let is_known = self.living().any(|(belief, _)| !belief.leaders.is_empty());
+        let sights = [self.began, is_known, self.agreed().is_some()];
+        (0..).zip(sights).fold(0, |all, (bit, is_so)| all | u16::from(is_so) << bit)
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {

@@ -30,7 +30,8 @@ impl App<Machine> for Visits {
     fn asks(&self) -> Vec<Ask<Request>> {
         let ask = |request, is_fair| vec![Ask { request, is_fair, is_cancel: false }];
         match self.stage {
-            Stage::Outside if !self.left.is_over() => ask(Request::Acquire, self.left == AskBudget::Forever),
+            // Who may ask forever need not: it may stay away after any entry.
+            Stage::Outside if !self.left.is_over() => ask(Request::Acquire, false),
             // Whoever is inside goes out eventually.
             Stage::Inside => ask(Request::Release, true),
             Stage::Outside | Stage::Waiting | Stage::Leaving => Vec::new(),

@@ -35,7 +35,8 @@ impl<L: Locks> App<L> for Entering {
         };
         match self.stage {
             Stage::Idle if self.left.is_over() => Vec::new(),
-            Stage::Idle => vec![ask(Request::Acquire, self.left == AskBudget::Forever)],
+            // Who may ask forever need not: it may stay away after any entry.
+            Stage::Idle => vec![ask(Request::Acquire, false)],
             Stage::Waiting => vec![ask(Request::Cancel, false)],
             Stage::Inside => vec![ask(Request::Release, true)],
             Stage::Gone => Vec::new(),

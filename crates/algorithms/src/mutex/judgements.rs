@@ -94,6 +94,7 @@ fn kind(property: &str) -> PropertyKind {
         "ME4" | "ME5-FCFS" | "ME5-TS" | "ME5-HB" => PropertyKind::Order,
         "ME6" | "ME7" => PropertyKind::Time,
         "RES" => PropertyKind::Resource,
+        "TOK" => PropertyKind::Tokens,
         _ => PropertyKind::Safety,
     }
 }

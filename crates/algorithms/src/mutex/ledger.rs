@@ -13,8 +13,8 @@ use conclave_core::{Counter, Incarnation, Input, Members, NodeId, Stamp};
 use super::order::{Order, Turn};
 use super::resource::{Guard, Resource};
 use super::wrong::Wrong;
-use super::{EPOCH, Event, FENCE, Fence, Locks, Mutex, Promises, Request};
-use crate::judge::{self, Breach};
+use super::{EPOCH, Epoch, Event, FENCE, Fence, Locks, Mutex, Promises, Request};
+use crate::judge::{self, Breach, Sight};
 
 /// What is judged beyond safety and progress; the rest is not remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -402,6 +402,26 @@ impl<P: Locks> judge::Ledger<P> for Ledger {
             let detail = format!("nothing moves any more, and {who}");
             Breach { property: "ME2", detail, promised: true }
         }));
+    }
+
+    const SIGHTS: &'static [Sight] = &[
+        Sight::always("somebody waits"),
+        Sight::always("somebody is inside"),
+        Sight::always("somebody waits while another is inside"),
+        Sight::always("two wait at once"),
+        Sight::after_failures("somebody is inside in a later epoch"),
+    ];
+
+    fn sees(&self) -> u16 {
+        let later_epoch = self.inside.is_some() && self.fence.is_some_and(|fence| fence.epoch > Epoch::FIRST);
+        let sights = [
+            self.waiting > 0,
+            self.inside.is_some(),
+            self.waiting > 0 && self.inside.is_some(),
+            self.waiting > 1,
+            later_epoch,
+        ];
+        (0..).zip(sights).fold(0, |all, (bit, is_so)| all | u16::from(is_so) << bit)
     }
 
     fn overtaking(&self) -> u64 {

@@ -43,7 +43,10 @@ impl<F: Family> Worker<F> {
                 self.send(base, model, at, usize::from(to), letter);
             }
         }
-        if multiplies_tokens && changed.broken == 0 && model.budgets.duplicates == 0 {
+        // As long as there are no copies: of two of these, the first to arrive is the token.
+        let has_copies =
+            || self.world(base, self.next_cells[model.n()]).budgets.duplicates < model.budgets.duplicates;
+        if multiplies_tokens && changed.broken == 0 && model.counts_tokens && !has_copies() {
             changed.broken = self.count_tokens(base);
         }
         (changed.broken, is_visible)
@@ -244,6 +247,7 @@ impl<F: Family> Worker<F> {
                 world.ledger.disturb();
             }
         }
+        self.found.met.note(&model.budgets, &world.budgets, world.ledger.sees());
         let broken = self.note(breaches);
         Changed { world: self.world_id(base, world), tag, retag, broken }
     }

@@ -83,7 +83,7 @@ fn every_mutant_is_refuted_and_the_simulator_agrees() {
             let limits = Limits { memory: 2 << 30, ..Limits::default() };
             let refute = |attempt: Options| {
                 let options = Options {
-                    limits,
+                    limits: limits.clone(),
                     liveness: false,
                     starters: Some(vec![NodeId(1), NodeId(mutant.nodes)]),
                     ..attempt

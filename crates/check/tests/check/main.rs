@@ -11,4 +11,5 @@ mod multicast;
 mod mutants;
 mod oracle;
 mod timekeeping;
+mod verdicts;
 mod verified;

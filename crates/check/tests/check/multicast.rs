@@ -69,7 +69,9 @@ fn every_mutant_is_refuted_and_the_simulator_agrees() {
             let limits = Limits { memory: 2 << 30, time: Some(Duration::from_secs(60)), ..Limits::default() };
             let found = attempts(mutant)
                 .into_iter()
-                .find_map(|attempt| search(&setup, &Options { limits, ..attempt }).counterexample)
+                .find_map(|attempt| {
+                    search(&setup, &Options { limits: limits.clone(), ..attempt }).counterexample
+                })
                 .unwrap_or_else(|| panic!("{} {} is not refuted", about.name, mutant.name));
             assert_eq!(found.property, mutant.breaks, "{} {}\n{}", about.name, mutant.name, found.script);
             let played = conclave_sim::play(&found.script).expect("it can be played");

@@ -1,10 +1,11 @@
 //! `conclave check`: all runs within budgets.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conclave_algorithms::family::{Kind, Searches};
 use conclave_algorithms::{About, Channels, Finding, Mutant, Synchrony};
-use conclave_check::{AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report, Stopped};
+use conclave_check::{AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report};
 use conclave_core::{Members, NodeId, Timing};
 use conclave_sim::Played;
 use conclave_trace::{Command, Setup, Trace, What, commands_of, describe};
@@ -42,7 +43,36 @@ pub fn run(args: &CheckArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> 
     if args.depth.is_none() && args.time.is_none() {
         warn_of_size(&attempts[0]);
     }
+    let interrupt = interrupt()?;
+    let attempts: Vec<_> = attempts
+        .into_iter()
+        .map(|options| Options {
+            limits: Limits { interrupt: Some(Arc::clone(&interrupt)), ..options.limits },
+            ..options
+        })
+        .collect();
     Job { args, entry, about, setup }.run(&attempts)
+}
+
+/// The exit code of a search that broke nothing and did not see everything.
+const INCOMPLETE: u8 = 3;
+
+/// Set by the first Ctrl-C, so that what was seen is reported; the second ends the process.
+fn interrupt() -> Result<Arc<AtomicBool>, Failure> {
+    let wanted = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("signals cannot be heard: {error}")))?;
+    let heard = Arc::clone(&wanted);
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if heard.swap(true, Ordering::Relaxed) {
+                    std::process::exit(i32::from(INCOMPLETE));
+                }
+            }
+        });
+    });
+    Ok(wanted)
 }
 
 fn entry(named: Option<&str>, led: Option<&Led>, catalogue: &Catalogue) -> Result<Entry, Failure> {
@@ -214,6 +244,7 @@ fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Option
             time: args.time,
             states: None,
             in_flight: args.in_flight,
+            interrupt: None,
         },
         lead: lead.to_vec(),
         paranoid: args.paranoid,
@@ -254,7 +285,7 @@ fn warn_of_size(options: &Options) {
         let why = "with failures, who asks forever may do so in ever new lives and epochs";
         notice(
             "note",
-            &format!("{why}: the search may go on until the memory is used up; --depth bounds it"),
+            &format!("{why}: the search may have no end but that of the memory; --depth bounds it"),
         );
     }
 }
@@ -298,8 +329,11 @@ impl Job<'_> {
             let searched = Searched { about: self.about, setup: &self.setup, options, report: &report };
             output::show(&self.page(&searched, replayed.as_ref(), compared.as_ref()))?;
         }
-        let agrees = compared.is_none_or(|compared| compared.agrees());
-        Ok(Verdict::of(agrees && report.all_held() && report.incomplete != Some(Stopped::Memory)))
+        let is_whole = |report: &Report| report.incomplete.is_none();
+        if report.all_held() && !(is_whole(&report) && full.as_ref().is_none_or(is_whole)) {
+            return Ok(Verdict::Code(INCOMPLETE));
+        }
+        Ok(Verdict::of(report.all_held() && compared.is_none_or(|compared| compared.agrees())))
     }
 
     /// The first search that breaks something or does not come to its end, or else the last.

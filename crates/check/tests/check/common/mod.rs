@@ -367,9 +367,9 @@ impl<F: Applied> System<F> {
         }
     }
 
-    /// Whether there are several tokens of the latest epoch, although nobody makes copies of messages.
+    /// Whether there are several tokens of the latest epoch, although nobody has made copies of messages.
     fn has_two_tokens(&self, state: &StateOf<F>) -> bool {
-        if !F::is_token_based(&self.config) || self.budgets.duplicates > 0 {
+        if !F::is_token_based(&self.config) || state.budgets.duplicates < self.budgets.duplicates {
             return false;
         }
         let held = state.processes.iter().filter_map(|process| F::token(process.state.as_ref()?));

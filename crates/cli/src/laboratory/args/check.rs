@@ -271,7 +271,10 @@ moment.
   conclave check ricart-agrawala --mutant no-tie-break --svg bug.svg --save-script bug.txt
   conclave sim lamport --trace run.jsonl && conclave check --from run.jsonl@40
 
-Exit codes: 0 nothing promised is broken, 1 something is, or the memory did not suffice, 2 wrong usage.";
+Ctrl-C ends a search and reports what it has seen so far.
+
+Exit codes: 0 nothing promised is broken in any run, 1 something is, 2 wrong usage, 3 nothing is broken in what was \
+seen, but not everything was seen.";
 
 #[cfg(test)]
 mod tests {

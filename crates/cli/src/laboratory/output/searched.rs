@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use conclave_algorithms::About;
-use conclave_check::{AskBudget, Counterexample, Options, Report, Stopped};
+use conclave_check::{AskBudget, Counterexample, Coverage, Options, Report, Stopped};
 use conclave_sim::Property;
 use conclave_trace::Setup;
 use owo_colors::OwoColorize as _;
@@ -50,6 +50,8 @@ impl Searched<'_> {
             text += &row("overtaking", format!("at most {}, {bound}", overtaking.most));
         }
         text += &row("complete", self.complete());
+        text += &row("assumes", report.assumes.join("; "));
+        text += &self.never_met();
         let (promised, other): (Vec<_>, Vec<_>) =
             report.properties.iter().partition(|property| property.promised);
         let plain = |properties: Vec<&conclave_check::Property>| {
@@ -95,10 +97,22 @@ impl Searched<'_> {
         }
     }
 
+    /// The situations that should have been met and never were. One that ended early cannot tell.
+    fn never_met(&self) -> String {
+        if !self.report.complete {
+            return String::new();
+        }
+        let missed = self.report.coverage.iter().filter(|coverage| !coverage.met);
+        let words = missed.map(|Coverage { situation, after, .. }| format!("{situation} {after}"));
+        let lines: Vec<_> = words.map(|words| words.trim_end().to_owned()).collect();
+        let label = |nth: usize| if nth == 0 { "  never met    " } else { "               " };
+        lines.iter().enumerate().map(|(nth, words)| indented(label(nth), words)).collect()
+    }
+
     /// What a search without a counterexample comes to.
     pub fn verdict(&self) -> String {
         let Some(why) = self.report.incomplete else {
-            return format!("{} nothing that was judged is broken in any run\n", "✓".green());
+            return self.held();
         };
         let sentence = format!("nothing is broken in what was seen, but not everything was seen: {why}");
         let mut text = indented("– ", &sentence).replacen('–', &"–".yellow().to_string(), 1);
@@ -106,6 +120,39 @@ impl Searched<'_> {
             let hint = if self.options.liveness { "--safety takes less, " } else { "" };
             text += &format!("  {hint}--memory allows more, --depth asks for less\n");
         }
+        if self.has_no_end_in_sight() {
+            text += &indented("  ", "no end is in sight: few states to a level, and ever more levels");
+        }
+        text
+    }
+
+    /// Whether the levels of a search were so small, and so many, that something in it seems to grow without end.
+    fn has_no_end_in_sight(&self) -> bool {
+        let (depth, states) = (self.report.depth as usize, self.report.states);
+        depth > 500 && states / depth < 200
+    }
+
+    /// Everything was seen and nothing is broken: in what, and what to try next.
+    fn held(&self) -> String {
+        let Report { nodes, failures, ticks, .. } = self.report;
+        let group = counted(*nodes as u64, "process", "processes");
+        let sentence =
+            format!("nothing that was judged is broken in any run of {group}, {}, {failures}", self.demand());
+        let budgets = self.options.budgets;
+        let searches = self.about.family.searches;
+        let larger = format!("-n {}", nodes + 1);
+        let more = [
+            Some(larger.as_str()),
+            (self.options.entries == AskBudget::Times(1)).then_some("--entries 2"),
+            (budgets.crashes == 0).then_some("--crashes 1"),
+            (budgets.crashes > 0 && budgets.restarts == 0).then_some("--restarts 1"),
+            (budgets.suspicions == 0).then_some("--suspicions 1"),
+            (searches.cancels && budgets.cancels == 0).then_some("--cancels 1"),
+            ticks.filter(|ticks| *ticks == 1).map(|_| "--ticks 2"),
+        ];
+        let more: Vec<_> = more.into_iter().flatten().collect();
+        let mut text = indented("✓ ", &sentence).replacen('✓', &"✓".green().to_string(), 1);
+        text += &indented("  ", &format!("not searched: {}", more.join(", ")));
         text
     }
 
@@ -160,7 +207,10 @@ pub fn replayable(script: Option<&Path>, disagreement: Option<&str>) -> String {
     match disagreement {
         None => text += &format!("{} the simulator sees it, too\n", "✓".green()),
         Some(why) => {
-            let lines = indented("✗ ", &format!("the simulator disagrees; this is a bug: {why}"));
+            let lines = indented(
+                "✗ ",
+                &format!("the simulator disagrees; this is a bug, please report it with this script: {why}"),
+            );
             text.extend(lines.lines().map(|line| format!("{}\n", line.red().bold())));
         }
     }

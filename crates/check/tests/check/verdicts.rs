@@ -1,0 +1,175 @@
+//! What a search says it has judged, it has judged in every run; of the rest it says why not.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use conclave_check::{AskBudget, Budgets, Limits, Options, Report, Stopped, check};
+use conclave_core::NodeId;
+use conclave_trace::Setup;
+
+fn search(setup: &Setup, options: &Options) -> Report {
+    let limits = Limits { memory: 2 << 30, ..options.limits.clone() };
+    check(setup, &Options { limits, ..options.clone() }, &mut |_| {}).expect("it can be searched")
+}
+
+fn mutant(algorithm: &str, n: u32, mutant: &str) -> Setup {
+    Setup { mutant: Some(mutant.into()), ..Setup::numbered(algorithm, n) }
+}
+
+fn failing(budgets: Budgets) -> Options {
+    Options { budgets, ..Options::default() }
+}
+
+/// Of what is not said to hold, there is a reason.
+#[track_caller]
+fn gives_reasons(report: &Report) {
+    for property in &report.properties {
+        assert!(property.holds == Some(true) || !property.detail.is_empty(), "{property:?}");
+    }
+}
+
+#[track_caller]
+fn is_open(report: &Report, name: &str, why: &str) {
+    let property = report.property(name).unwrap_or_else(|| panic!("{name} is a property"));
+    assert_eq!(property.holds, None, "{property:?}");
+    assert!(property.detail.contains(why), "{property:?}");
+}
+
+#[test]
+fn what_was_not_seen_to_the_end_does_not_hold() {
+    let cut = |limits| Options { limits, ..Options::default() };
+    let depth = cut(Limits { depth: Some(4), ..Limits::default() });
+    let states = cut(Limits { states: Some(100), ..Limits::default() });
+    let crowded = cut(Limits { in_flight: Some(1), ..Limits::default() });
+    let crowded = Options { entries: AskBudget::Times(2), ..crowded };
+    for (n, options, why) in
+        [(3, depth, Stopped::Depth), (3, states, Stopped::States), (2, crowded, Stopped::Crowded)]
+    {
+        let report = search(&Setup::numbered("ricart-agrawala", n), &options);
+        assert_eq!((report.incomplete, report.complete), (Some(why), false));
+        assert!(report.properties.iter().all(|property| property.holds.is_none()), "{report:?}");
+        is_open(&report, "ME1", &format!("not broken in what was seen; {why}"));
+        is_open(&report, "ME3", &why.to_string());
+        gives_reasons(&report);
+    }
+}
+
+/// What was seen up to then is reported.
+#[test]
+fn an_interrupted_search_reports_what_it_saw() {
+    let interrupt = Some(Arc::new(AtomicBool::new(true)));
+    let options = Options { limits: Limits { interrupt, ..Limits::default() }, ..Options::default() };
+    let report = search(&Setup::numbered("majority", 3), &options);
+    assert_eq!(report.incomplete, Some(Stopped::Interrupted));
+    assert!(report.states > 1 && report.transitions > 0, "{report:?}");
+    is_open(&report, "ME1", "interrupted");
+}
+
+/// One that stops at a broken promise has not judged the others.
+#[test]
+fn a_broken_promise_ends_the_search_for_the_others() {
+    let report = search(&mutant("ricart-agrawala", 2, "no-tie-break"), &Options::default());
+    assert_eq!(report.property("ME1").map(|property| property.holds), Some(Some(false)));
+    is_open(&report, "ME2", "the search ended before");
+    gives_reasons(&report);
+}
+
+/// A larger budget of failures finds no less.
+#[test]
+fn tokens_are_counted_until_a_message_is_doubled() {
+    let once = Budgets { duplicates: 1, ..Budgets::default() };
+    let options = Options { starters: Some(vec![NodeId(2)]), ..failing(once) };
+    let report = search(&mutant("suzuki-kasami", 2, "keep-token"), &options);
+    assert_eq!(report.counterexample.map(|found| found.property), Some("TOK"));
+    let report = search(&Setup::numbered("suzuki-kasami", 2), &options);
+    assert!(report.complete, "{report:?}");
+    is_open(&report, "TOK", "judged only before the first doubled message");
+    let report = search(&Setup::numbered("suzuki-kasami", 2), &Options::default());
+    assert_eq!(report.property("TOK").map(|property| property.holds), Some(Some(true)));
+}
+
+/// The ledger forgets the order of requests at the first failure.
+#[test]
+fn the_order_of_grants_is_judged_only_before_failures() {
+    let crash = Budgets { crashes: 1, ..Budgets::default() };
+    let options = Options { order: true, atomic_steps: true, ..failing(crash) };
+    let report = search(&Setup::numbered("central", 2), &options);
+    assert!(report.complete && report.all_held(), "{report:?}");
+    for name in ["ME4", "ME5-FCFS"] {
+        is_open(&report, name, "judged only before the first failure");
+    }
+    let report = search(&Setup::numbered("central", 2), &Options { order: true, ..Options::default() });
+    assert_eq!(report.property("ME4").map(|property| property.holds), Some(Some(true)));
+}
+
+/// A request that is served only when somebody else asks again waits forever in the run in which nobody does.
+#[test]
+fn who_may_ask_forever_may_also_stay_away() {
+    let options = Options { entries: AskBudget::Forever, ..Options::default() };
+    let found = search(&mutant("singhal", 3, "no-return-request"), &options).counterexample;
+    let found = found.expect("it is refuted");
+    assert_eq!(found.property, "ME2");
+    let played = conclave_sim::play(&found.script).expect("the simulator plays it");
+    assert_eq!(played.violation.map(|violation| violation.property), Some("ME2"));
+}
+
+/// A new life begins at zero, not where the numbers of the others have been moved to.
+#[test]
+fn numbers_are_not_moved_down_where_lives_begin_anew() {
+    let budgets = Budgets { crashes: 1, restarts: 1, ..Budgets::default() };
+    let limits = Limits { depth: Some(6), ..Limits::default() };
+    let options = Options { entries: AskBudget::Forever, limits, liveness: false, ..failing(budgets) };
+    let mut setup = Setup::numbered("suzuki-kasami", 2);
+    setup.settings.insert("recovery".into(), "off".into());
+    assert!(!search(&setup, &options).normalised);
+    let crash = Budgets { restarts: 0, ..budgets };
+    assert!(search(&setup, &Options { budgets: crash, ..options }).normalised);
+}
+
+fn met(report: &Report, situation: &str, after: &str) -> bool {
+    let mut coverage = report.coverage.iter();
+    let found = coverage.find(|coverage| (coverage.situation, coverage.after) == (situation, after));
+    found.unwrap_or_else(|| panic!("no {situation} {after} in {:?}", report.coverage)).met
+}
+
+/// Of two processes one crashes: nobody is left to compete with. Of three, two are.
+#[test]
+fn a_search_says_what_it_never_met() {
+    let crash = failing(Budgets { crashes: 1, ..Budgets::default() });
+    let crash = Options { atomic_steps: true, liveness: false, ..crash };
+    let two = search(&Setup::numbered("central", 2), &crash);
+    assert!(two.complete, "{two:?}");
+    assert!(met(&two, "two wait at once", "") && !met(&two, "two wait at once", "after a crash"));
+    assert!(met(&two, "somebody is inside in a later epoch", "after a crash"));
+    let states = Some(200_000);
+    let some = Options {
+        mortals: Some(vec![NodeId(3)]),
+        starters: Some(vec![NodeId(1), NodeId(2)]),
+        limits: Limits { states, ..Limits::default() },
+        ..crash
+    };
+    assert!(met(&search(&Setup::numbered("central", 3), &some), "two wait at once", "after a crash"));
+    let alone = Options { starters: Some(vec![NodeId(2)]), ..Options::default() };
+    let report = search(&Setup::numbered("central", 2), &alone);
+    assert!(!met(&report, "somebody waits while another is inside", ""), "{:?}", report.coverage);
+    let elected = search(&Setup::numbered("chang-roberts", 3), &Options::default());
+    assert!(elected.coverage.iter().all(|coverage| coverage.met), "{:?}", elected.coverage);
+}
+
+/// What the verdicts rely on is part of the report.
+#[test]
+fn a_report_names_its_assumptions() {
+    let crash = failing(Budgets { crashes: 1, ..Budgets::default() });
+    let limits = Limits { depth: Some(2), ..Limits::default() };
+    let crash = Options { limits: limits.clone(), ..crash };
+    let assumes = |options: &Options| search(&Setup::numbered("central", 2), options).assumes;
+    let says = |options: &Options, words: &str| assumes(options).iter().any(|other| other == words);
+    assert!(says(&crash, "every crash is reported, and nobody else is suspected"), "{:?}", assumes(&crash));
+    assert!(says(&crash, "messages take at most 1 tick, steps no time, and timers are exact"));
+    assert!(says(&crash, "no message is lost or doubled") && says(&crash, "what was saved is kept"));
+    assert!(!says(&crash, "crashes fall between steps"));
+    assert!(says(&Options { atomic_steps: true, ..crash.clone() }, "crashes fall between steps"));
+    assert!(says(&Options { detector: false, ..crash }, "no crash is reported"));
+    let plain = Options { limits, ..Options::default() };
+    assert_eq!(assumes(&plain), ["nobody crashes", "no message is lost or doubled"]);
+}

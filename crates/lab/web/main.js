@@ -1,0 +1,4 @@
+// @ts-check
+import { startApp } from "./app.js";
+
+startApp(document.body);

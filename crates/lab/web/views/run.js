@@ -2,6 +2,7 @@
 // The run view: choose a run, see it, step through it, interfere.
 
 import { button, h, replace } from "../dom.js";
+import { icon } from "../icons.js";
 import { createBranches, forkLabel, parentOf } from "../run/branches.js";
 import { exportItems } from "../run/export.js";
 import { createActions } from "../run/interfere.js";
@@ -19,7 +20,7 @@ export async function mount(root, app, firstPath) {
   const say = app.texts.run;
   const algorithmChoice = h("select", { "aria-label": say.algorithm, onchange: () => { void changeAlgorithm(); } });
   const size = h("input.n", { type: "text", inputmode: "numeric", "aria-label": say.processes, placeholder: "3", autocomplete: "off" });
-  const optionsButton = button(`${say.options} ▾`, () => openDrawer(drawer.hidden), { "aria-expanded": "false" });
+  const optionsButton = button([say.options, icon("down")], () => openDrawer(drawer.hidden), { "aria-expanded": "false" });
   const runButton = h("button.primary", { type: "submit" }, say.run);
   const undoButton = button(app.texts.interfere.undo, () => undo(), { disabled: true });
   const shrinkButton = button(app.texts.shrink.label, () => { void shrink(); }, { hidden: true, title: app.texts.shrink.title });
@@ -27,7 +28,7 @@ export async function mount(root, app, firstPath) {
     algorithmChoice, h("label", null, h("code", { "aria-hidden": "true" }, "n"), size), optionsButton, runButton,
     button(say.check, () => checkAll()), shrinkButton, undoButton, h("span.spacer"),
     button(app.texts.palette.open, () => palette(), { class: "palette-button" }),
-    button(`${say.share} ⧉`, () => { void share(); }), button(`${say.export} ▾`, (event) => { if (summary) openMenu(/** @type {Element} */ (event.currentTarget), exportItems(app, summary), say.export); }, { "aria-haspopup": "menu" }));
+    button(say.share, () => { void share(); }), button([say.export, icon("down")], (event) => { if (summary) openMenu(/** @type {Element} */ (event.currentTarget), exportItems(app, summary), say.export); }, { "aria-haspopup": "menu" }));
   const drawer = h("div.drawer", { hidden: true });
   const look = h("div.look", { hidden: true });
   const body = h("div.run-body");
@@ -121,7 +122,7 @@ export async function mount(root, app, firstPath) {
 
   /** @param {HTMLElement} words */
   function showLook(words) {
-    replace(look, words, button("✕", () => { look.hidden = true; }, { "aria-label": app.texts.dismiss, class: "quiet" }));
+    replace(look, words, button(icon("close"), () => { look.hidden = true; }, { "aria-label": app.texts.dismiss, class: "quiet" }));
     look.hidden = false;
   }
 

@@ -1,0 +1,35 @@
+// @ts-check
+// What the view Check says.
+
+export const checkTexts = {
+  heading: "Check",
+  intro: "The checker looks at every run: every order of messages, and every fault that you allow. What it says holds for all of them, or it shows a run in which it does not.",
+  fromMoment: (/** @type {string} */ setup, /** @type {number} */ at) => `The search begins at step ${at} of the run '${setup}'.`,
+  fromStart: "Begin at the beginning instead",
+  algorithm: "Algorithm", mutant: "Mutant", none: "none: the algorithm itself",
+  options: "Options of the search",
+  check: "Check", stop: "Stop", running: "Searching…",
+  states: "states", transitions: "transitions", depth: "depth", rate: "states per second", seconds: "seconds",
+  outcomes: {
+    held: "Every promise that was judged holds in every run.",
+    broken: "Refuted: there is a run in which a promise fails.",
+    incomplete: "Not decided: the search ended before it had seen every run.",
+    stopped: "Stopped. Nothing can be said about the runs that were not seen.",
+  },
+  stateOf: { held: "holds", broken: "broken", open: "not decided", not_judged: "not judged" },
+  property: "Property", verdict: "Verdict", statement: "What it says", reason: "Why",
+  soFar: "no violation was found, but not every run was seen",
+  notPromised: "not promised",
+  counterexample: "The counterexample",
+  counterexampleHint: (/** @type {string} */ property, /** @type {string} */ detail) => `${property} is broken: ${detail}.`,
+  noReturn: "From here on it cannot be avoided any more.",
+  noReturnAt: (/** @type {number} */ step, /** @type {number} */ steps) => `Point of no return: step ${step} of ${steps}.`,
+  steps: (/** @type {number} */ steps) => `${steps} steps, the fewest that break it.`,
+  openInRun: "Open in Run",
+  gallery: "Gallery of mutants",
+  galleryIntro: "Algorithms with one rule broken on purpose. Each is refuted at a click; what breaks shows what the rule is for.",
+  filter: "Find a mutant", noneFound: "No mutant is called so.",
+  refute: "Refute", found: (/** @type {number} */ count) => `${count} mutants`,
+  processes: (/** @type {number} */ n) => `${n} processes`,
+  lost: "The connection to the search is lost.",
+};

@@ -3,6 +3,7 @@
 
 import { createApi, Refusal } from "./api.js";
 import { button, h, replace } from "./dom.js";
+import { icon } from "./icons.js";
 import { createForm } from "./form.js";
 import { parseRoute, runRoute } from "./route.js";
 import { serverSource } from "./run/source.js";
@@ -61,7 +62,7 @@ export function startApp(body) {
       const known = error instanceof Refusal ? error : null;
       if (!known) console.error(error);
       replace(notice, h("p", null, h("strong", null, known?.sentence ?? String(error)), known?.hint ? h("span.hint", null, ` ${texts.hint} ${known.hint}`) : null),
-        button("✕", () => { notice.hidden = true; }, { "aria-label": texts.dismiss, class: "quiet" }));
+        button(icon("close"), () => { notice.hidden = true; }, { "aria-label": texts.dismiss, class: "quiet" }));
       notice.hidden = false;
     },
     openRun(run, at) {

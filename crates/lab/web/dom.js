@@ -43,7 +43,7 @@ export function svg(name, attributes, ...children) {
   return fill(document.createElementNS(SVG, tag), classes.join(" "), attributes, children);
 }
 
-/** @param {string} label @param {(event: Event) => void} onclick @param {Attributes} [attributes] */
+/** @param {Child | Child[]} label @param {(event: Event) => void} onclick @param {Attributes} [attributes] */
 export function button(label, onclick, attributes = {}) {
   const { class: classes, ...rest } = attributes;
   return h(`button${classes ? `.${String(classes).split(" ").join(".")}` : ""}`, { type: "button", onclick, ...rest }, label);

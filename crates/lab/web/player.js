@@ -82,14 +82,8 @@ async function startPlayer(body, run) {
     h("header.top", null, h("h1.grow", null, run.summary.title), h("code", null, run.summary.command), theme),
     violation ? h("div.look", null, h("p", null, h("strong.bad", null, `✗ ${violation.property} ${texts.run.violation}: `), violation.detail)) : null,
     place, spoken));
-  const stage = await mountStage(place, { theme: currentTheme, onTheme, announce: (text) => { spoken.textContent = text; }, fail: (error) => console.error(error) }, recordedSource(run), { wholePage: true, at: 0, notes: notesOf(run.summary) });
+  const stage = await mountStage(place, { theme: currentTheme, onTheme, announce: (text) => { spoken.textContent = text; }, fail: (error) => console.error(error) }, recordedSource(run), { wholePage: true, at: 0 });
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) stage.play(true);
-}
-
-/** What a script says, at its moments. @param {import("./types.js").Summary} summary */
-function notesOf({ blocks }) {
-  const notes = (blocks ?? []).filter(({ comments }) => comments.length).map(({ from, comments }) => ({ at: from, text: comments.join(" ") }));
-  return notes.length ? notes : undefined;
 }
 
 const recorded = document.getElementById("run");

@@ -7,7 +7,7 @@ import { coloursOf } from "./colours.js";
 import { BAND, FATE, formatTime, lowerBound } from "./model.js";
 
 /** With more messages in view than this, densities are drawn instead of arrows. */
-const ARROWS = 2500;
+const ARROWS = 1500;
 /** With fewer than this, the messages are named. */
 const NAMED = 36;
 const RULER = 24;
@@ -63,7 +63,7 @@ export function createDiagram(holder, firstModel, options) {
   const gutter = () => (down ? 34 : Math.min(86, 18 + 8.5 * Math.max(2, ...model.summary.processes.slice(0, 50).map(({ name }) => name.length))));
   const length = () => Math.max(40, (down ? height : width) - gutter() - 18);
   const breadth = () => (down ? width - RULER : height - RULER);
-  const laneSize = () => Math.max(down ? 44 : 22, Math.min(down ? 120 : 96, breadth() / Math.max(1, model.lanes)));
+  const laneSize = () => Math.max(down ? 44 : 22, Math.min(down ? 130 : 180, breadth() / Math.max(1, model.lanes)));
   const laneAt = (/** @type {number} */ lane) => RULER + (lane + 0.5) * laneSize() - view.scroll;
   const along = (/** @type {number} */ position) => gutter() + (position - view.start) * view.zoom;
   const position = (/** @type {number} */ a) => (a - gutter()) / view.zoom + view.start;
@@ -74,7 +74,7 @@ export function createDiagram(holder, firstModel, options) {
   function clamp() {
     view.zoom = Math.min(Math.max(view.zoom, least()), Math.max(least(), scale.name === "depth" ? 200 : 400 / Math.max(1, scale.flight) * 4));
     const shown = length() / view.zoom;
-    view.start = Math.min(Math.max(view.start, -scale.max * 0.005), Math.max(0, scale.max * 1.015 - shown));
+    view.start = Math.min(Math.max(view.start, -8 / view.zoom), Math.max(0, scale.max * 1.015 - shown));
     view.scroll = Math.min(Math.max(view.scroll, 0), Math.max(0, laneSize() * model.lanes - breadth()));
   }
 
@@ -268,20 +268,25 @@ export function createDiagram(holder, firstModel, options) {
         else high = middle;
       }
       let busyUntil = -Infinity;
+      let insideUntil = -Infinity;
       for (let place = Math.max(0, low - 1); place < starts.length; place++) {
         const begins = starts[place] < 0 ? 0 : scale.at[starts[place]];
         if (begins > to) break;
         const a = Math.max(along(begins), gutter() - 8);
         const next = place + 1 < starts.length ? along(scale.at[starts[place + 1]]) : end;
         const ends = Math.min(next, down ? height + 8 : width + 8);
-        if (ends - a < 0.4 && a < busyUntil + 0.6) continue;
-        busyUntil = ends;
-        drawBand(band[place], a, Math.max(ends - a, 0.8), b, thick);
+        // What is too short to be seen is left out, but never that somebody is inside.
+        const inside = band[place] === BAND.holding;
+        if (ends - a < 0.5 && a < (inside ? insideUntil : busyUntil) + 0.5) continue;
+        if (inside) insideUntil = Math.max(ends, a + 1);
+        busyUntil = Math.max(ends, insideUntil);
+        // One band lies over the next by as much as it is drawn too wide.
+        drawBand(band[place], inside ? a : Math.max(a, insideUntil), Math.max(ends - (inside ? a : Math.max(a, insideUntil)), inside ? 1 : 0.5), b, thick);
       }
       if (veil < (down ? height : width)) {
         ink.fillStyle = colours.bg;
-        ink.globalAlpha = 0.68;
-        fillBox(Math.max(veil, gutter()), b - thick, (down ? height : width), thick * 2);
+        ink.globalAlpha = 0.6;
+        fillBox(Math.max(veil, gutter()), b - thick / 2 - 1, (down ? height : width), thick + 2);
         ink.globalAlpha = 1;
       }
     }
@@ -399,9 +404,13 @@ export function createDiagram(holder, firstModel, options) {
           const { a1, b1, a2, b2 } = ends(message);
           const name = model.index.messages[kind[message]];
           const w = ink.measureText(name).width + 6;
-          for (const part of [0.5, 0.36, 0.64]) {
-            const x = X(a1 + (a2 - a1) * part, b1 + (b2 - b1) * part);
-            const y = Y(a1 + (a2 - a1) * part, b1 + (b2 - b1) * part);
+          for (const part of [0.5, 0.38, 0.62, 0.27, 0.73]) {
+            const b = b1 + (b2 - b1) * part;
+            const x = X(a1 + (a2 - a1) * part, b);
+            const y = Y(a1 + (a2 - a1) * part, b);
+            // No name on a lane, and none on another.
+            const inLane = (((b - RULER + view.scroll) / laneSize()) % 1) - 0.5;
+            if (Math.abs(inLane) * laneSize() < (down ? w / 2 + 8 : 16)) continue;
             if (taken.some((other) => Math.abs(other.x - x) < (other.w + w) / 2 && Math.abs(other.y - y) < 13)) continue;
             taken.push({ x, y, w });
             ink.globalAlpha = key % 3 === 2 ? 0.35 : 0.92;
@@ -576,7 +585,7 @@ export function createDiagram(holder, firstModel, options) {
         if (!counts[column]) continue;
         const a = gutter() + column * pixels;
         const size = Math.max(1, (counts[column] / most) * room);
-        ink.globalAlpha = a > veil ? 0.25 : 0.75;
+        ink.globalAlpha = a > veil ? 0.4 : 0.8;
         fillBox(a, b - size, pixels - 0.5, size);
       }
     }

@@ -14,8 +14,8 @@ const SEARCHED = 20_000;
  */
 export function createEventList({ source, model, onSelect, fail }) {
   const search = h("input", { type: "search", "aria-label": texts.events.filter, placeholder: texts.events.filter, oninput: () => { words = search.value.trim().toLowerCase(); void load(); } });
-  const earlier = button(`▲ ${texts.events.earlier}`, () => { first = Math.max(0, first - WINDOW); void load(); });
-  const later = button(`▼ ${texts.events.later}`, () => { first = Math.min(Math.max(0, model().count - 1), first + WINDOW); void load(); });
+  const earlier = button(texts.events.earlier, () => { first = Math.max(0, first - WINDOW); void load(); });
+  const later = button(texts.events.later, () => { first = Math.min(Math.max(0, model().count - 1), first + WINDOW); void load(); });
   const list = h("ol.events-list", { "aria-label": texts.events.label });
   const element = h("div", null, h("div.events-head", null, search), earlier, list, later);
   let first = 0;

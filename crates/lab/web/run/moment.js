@@ -2,9 +2,11 @@
 // What is true at a moment: processes, messages in flight, properties, and why somebody waits.
 
 import { button, h } from "../dom.js";
+import { icon } from "../icons.js";
 import { texts } from "../texts.js";
 import { formatTime } from "./model.js";
 import { waitGraph } from "./waits.js";
+import { explained } from "./words.js";
 
 /** So many processes are listed; in a larger group those that changed or wait. */
 const LISTED = 40;
@@ -20,10 +22,10 @@ const LISTED_MESSAGES = 60;
 
 /**
  * @param {import("../types.js").Moment} moment @param {import("../types.js").Summary} summary
- * @param {{ actions?: Actions | undefined, menu: (anchor: Element, items: import("./menu.js").MenuItem[], title: string) => void, colourOf: (message: string) => string, words?: Map<string, string> | undefined, reveal: (event: number) => void }} context
+ * @param {{ actions?: Actions | undefined, menu: (anchor: Element, items: import("./menu.js").MenuItem[], title: string) => void, colourOf: (message: string) => string, words: import("./words.js").Words | null, reveal: (event: number) => void }} context
  * @returns {HTMLElement[]}
  */
-export function momentSections(moment, summary, { actions, menu, colourOf, reveal }) {
+export function momentSections(moment, summary, { actions, menu, colourOf, reveal, words }) {
   const say = texts.moment;
   const names = new Map(summary.processes.map(({ id, name }) => [id, name]));
   const nameOf = (/** @type {number} */ id) => names.get(id) ?? `p${id}`;
@@ -31,9 +33,9 @@ export function momentSections(moment, summary, { actions, menu, colourOf, revea
     h("section", null,
       h("p.when", null, texts.transport.at(moment.at, moment.steps, formatTime(moment.time, texts.units))),
       moment.happened.length ? h("p.happened.mono", { "aria-label": say.happened }, moment.happened.join("\n")) : null,
-      actions ? h("div.row", null, button(`${texts.run.actions} ▾`, (event) => menu(/** @type {Element} */ (event.currentTarget), actions.moment(moment), texts.interfere.moment), { "data-key": "moment", "aria-haspopup": "menu" })) : null),
-    h("section", null, h("h3", null, say.properties), propertyList(moment.properties)),
-    waitSection(moment, nameOf),
+      actions ? h("div.row", null, button([texts.run.actions, icon("down")], (event) => menu(/** @type {Element} */ (event.currentTarget), actions.moment(moment), texts.interfere.moment), { "data-key": "moment", "aria-haspopup": "menu" })) : null),
+    h("section", null, h("h3", null, say.properties), propertyList(moment.properties, words)),
+    waitSection(moment, nameOf, words),
     processSection(moment, nameOf, actions, menu),
     flightSection(moment, nameOf, actions, menu, colourOf, reveal),
     moment.timers.length ? h("section", null, h("h3", null, say.timers),
@@ -42,20 +44,20 @@ export function momentSections(moment, summary, { actions, menu, colourOf, revea
   ].filter((section) => section !== null);
 }
 
-/** @param {import("../types.js").Property[]} properties */
-export function propertyList(properties) {
+/** @param {import("../types.js").Property[]} properties @param {import("./words.js").Words | null} [words] */
+export function propertyList(properties, words = null) {
   const say = texts.moment;
   return h("ul.plain.properties", null, properties.map(({ property, state, detail, statement, promised }) =>
     h("li", { title: statement }, h(`span.sign${state === "held" ? ".good" : state === "broken" ? ".bad" : ".soft"}`, { "aria-hidden": "true" }, say.signs[state] ?? "?"),
-      h("span", null, h("strong", null, property), ` ${statement}`, state === "held" ? h("span.visually-hidden", null, `: ${say.states.held}`) : h(state === "broken" ? "span.bad" : "span.soft", null, `: ${say.states[state]}${detail ? `, ${detail}` : ""}`),
+      h("span", null, h("strong", null, property), " ", explained(statement, words), state === "held" ? h("span.visually-hidden", null, `: ${say.states.held}`) : h(state === "broken" ? "span.bad" : "span.soft", null, `: ${say.states[state]}${detail ? `, ${detail}` : ""}`),
         promised ? null : h("span.soft", null, ` (${say.notPromised})`)))));
 }
 
-/** @param {import("../types.js").Moment} moment @param {(id: number) => string} nameOf */
-function waitSection({ waits }, nameOf) {
+/** @param {import("../types.js").Moment} moment @param {(id: number) => string} nameOf @param {import("./words.js").Words | null} words */
+function waitSection({ waits }, nameOf, words) {
   if (!waits || waits.waiters.length === 0) return null;
   return h("section", null, h("h3", null, texts.moment.waits),
-    h("ul.plain", null, waits.waiters.slice(0, LISTED).map(({ sentence }) => h("li", null, sentence))),
+    h("ul.plain", null, waits.waiters.slice(0, LISTED).map(({ sentence }) => h("li", null, explained(sentence, words)))),
     waits.circle?.length ? h("p.bad", null, h("strong", null, `${texts.moment.deadlock}: ${waits.circle.map(nameOf).join(" → ")}`)) : null,
     waitGraph(waits, nameOf));
 }
@@ -71,7 +73,7 @@ function processSection(moment, nameOf, actions, menu) {
       h("header", null, h("span.grow", null, h("strong", null, nameOf(process.id)),
         process.presence === "up" ? h(`span.chip.${process.band}`, null, process.phase) : h("span.chip.bad", null, say.presence[process.presence]),
         process.life > 1 ? h("small", null, `⟲ ${process.life}`) : null),
-      actions ? button("⋯", (event) => menu(/** @type {Element} */ (event.currentTarget), actions.process(process, moment), nameOf(process.id)), { "data-key": `process ${process.id}`, "aria-label": `${texts.interfere.process} ${nameOf(process.id)}: ${texts.run.actions}`, "aria-haspopup": "menu", class: "quiet" }) : null),
+      actions ? button(icon("more"), (event) => menu(/** @type {Element} */ (event.currentTarget), actions.process(process, moment), nameOf(process.id)), { "data-key": `process ${process.id}`, "aria-label": `${texts.interfere.process} ${nameOf(process.id)}: ${texts.run.actions}`, "aria-haspopup": "menu", class: "quiet" }) : null),
       process.presence === "up" && process.state.length ? h("dl", null, process.state.flatMap(({ name, value, before, changed }) => [
         h("dt", null, name), h(`dd${changed ? ".changed" : ""}`, null, value, changed && before !== null && before !== undefined ? h("small", null, ` ${say.was(before)}`) : null)])) : null)),
   left > 0 ? h("p.soft", null, `+ ${left}`) : null);
@@ -89,7 +91,7 @@ function flightSection(moment, nameOf, actions, menu, colourOf, reveal) {
       return h("li", null, swatch,
         button(title, () => reveal(item.send), { class: "quiet grow mono", "data-key": `send ${item.name}` }),
         item.copy ? h("small", null, say.copy) : null, item.deliverable ? null : h("small", null, say.cannotDeliver),
-        actions ? button("⋯", (event) => menu(/** @type {Element} */ (event.currentTarget), actions.message(item, moment), title), { "data-key": `message ${item.name}`, "aria-label": `${texts.interfere.message} ${title}: ${texts.run.actions}`, "aria-haspopup": "menu", class: "quiet" }) : null);
+        actions ? button(icon("more"), (event) => menu(/** @type {Element} */ (event.currentTarget), actions.message(item, moment), title), { "data-key": `message ${item.name}`, "aria-label": `${texts.interfere.message} ${title}: ${texts.run.actions}`, "aria-haspopup": "menu", class: "quiet" }) : null);
     })),
     flying.length > LISTED_MESSAGES ? h("p.soft", null, `+ ${flying.length - LISTED_MESSAGES}`) : null);
 }

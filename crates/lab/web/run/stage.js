@@ -2,6 +2,7 @@
 // A run on stage: the diagram, the transport bar, and what is true at the moment. The run view, lessons and the file that plays alone use it.
 
 import { button, h, replace, svg } from "../dom.js";
+import { icon } from "../icons.js";
 import { texts } from "../texts.js";
 import { createDiagram } from "./diagram.js";
 import { createEventList } from "./events.js";
@@ -14,7 +15,7 @@ import { momentSections } from "./moment.js";
  * @property {number} [at] the moment to begin with; the end if not given
  * @property {boolean} [compact] for a place inside a page
  * @property {boolean} [wholePage] keys work wherever the focus is
- * @property {{ at: number, text: string }[]} [notes] the last of them that has been reached is shown
+ * @property {{ at: number, text: string }[]} [notes] the last of them that has been reached is shown; what the script says if not given
  * @property {(moment: number) => void} [onAt]
  * @property {(event: number | null) => void} [onSelect]
  * @property {(summary: import("../types.js").Summary) => import("./moment.js").Actions} [actions] what can be done to the run
@@ -43,6 +44,9 @@ export async function mountStage(root, app, firstSource, options = {}) {
   let playing = 0;
   let speed = 2;
   let actions = options.actions?.(source.summary);
+  let notes = options.notes ?? notesOf(source.summary);
+  /** @type {import("./words.js").Words | null} */
+  let words = null;
 
   // Records come in pages, as they are asked for.
   const PAGE = 200;
@@ -76,12 +80,12 @@ export async function mountStage(root, app, firstSource, options = {}) {
   const note = h("p.note", { hidden: true });
   const slider = h("input", { type: "range", min: 0, max: model.index.steps, step: 1, value: at, "aria-label": texts.transport.slider, oninput: () => goTo(Number(slider.value)) });
   const output = h("output", { "aria-live": "off" });
-  const playButton = button("▶", () => toggle(), { "aria-label": texts.transport.play, class: "primary" });
+  const playButton = button(icon("play"), () => toggle(), { "aria-label": texts.transport.play, class: "primary" });
   const speedChoice = h("select", { "aria-label": texts.transport.speed, onchange: () => { speed = Number(speedChoice.value); } }, SPEEDS.map((value) => h("option", { value, selected: value === speed }, `${value}×`)));
   const sideButton = button(texts.panel.open, () => openSide(!element.classList.contains("side-open")), { class: "side-toggle", "aria-expanded": "false" });
   const transport = h("div.transport", { role: "group", "aria-label": texts.transport.label },
-    button("⏮", () => goTo(0), { "aria-label": texts.transport.first, class: "ends" }), button("◀", () => goTo(at - 1), { "aria-label": texts.transport.back }), playButton,
-    button("▶|", () => goTo(at + 1), { "aria-label": texts.transport.forward }), button("⏭", () => goTo(model.index.steps), { "aria-label": texts.transport.last, class: "ends" }),
+    button(icon("first"), () => goTo(0), { "aria-label": texts.transport.first, class: "ends" }), button(icon("back"), () => goTo(at - 1), { "aria-label": texts.transport.back }), playButton,
+    button(icon("forward"), () => goTo(at + 1), { "aria-label": texts.transport.forward }), button(icon("last"), () => goTo(model.index.steps), { "aria-label": texts.transport.last, class: "ends" }),
     slider, output, speedChoice, sideButton);
   const picture = h("div.picture", null, note,
     h("div.picture-bar", null, h("label", null, texts.diagram.axis, scaleChoice), h("label", null, texts.diagram.stamps, stampChoice), cutButton, h("span.grow"),
@@ -100,7 +104,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
   const extra = (options.tabs ?? []).map(({ name, label, element: body }) => ({ name, label, panel: h("div.tab", { role: "tabpanel", hidden: true, tabindex: "0", "aria-label": label }, body) }));
   const tabs = [{ name: "state", label: texts.panel.state, panel: stateTab }, { name: "events", label: texts.panel.events, panel: eventsTab }, ...extra];
   const tabButtons = tabs.map(({ name, label }, place) => h("button", { type: "button", role: "tab", "aria-selected": String(place === 0), tabindex: place === 0 ? 0 : -1, "data-tab": name, onclick: () => showTab(name) }, label));
-  const closeSide = button("✕", () => openSide(false), { "aria-label": texts.panel.close, class: "quiet side-toggle" });
+  const closeSide = button(icon("close"), () => openSide(false), { "aria-label": texts.panel.close, class: "quiet side-toggle" });
   const tabBar = h("div.row.grow", { role: "tablist", "aria-label": texts.panel.tabs }, tabButtons);
   tabBar.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -174,13 +178,11 @@ export async function mountStage(root, app, firstSource, options = {}) {
     const words = texts.transport.at(at, model.index.steps, formatTime(model.index.step_time[at] ?? 0, texts.units));
     slider.setAttribute("aria-valuetext", words);
     output.textContent = words;
-    const current = (options.notes ?? []).filter((one) => one.at <= at).at(-1);
-    if (options.notes) {
-      note.hidden = !current;
-      if (current && note.textContent !== current.text) {
-        note.textContent = current.text;
-        app.announce(current.text);
-      }
+    note.hidden = notes.length === 0;
+    const said = notes.filter((one) => one.at <= at).at(-1)?.text ?? "";
+    if (note.textContent !== said) {
+      note.textContent = said;
+      app.announce(said);
     }
   }
 
@@ -209,7 +211,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
         moment = answer;
         drawMoment();
         if (!eventsTab.hidden) events.show(asked);
-        if (!playing && !options.notes && answer?.happened.length) app.announce(answer.happened.join(". "));
+        if (!playing && notes.length === 0 && answer?.happened.length) app.announce(answer.happened.join(". "));
       }
     } catch (error) {
       if (mine === generation) shown = at;
@@ -225,7 +227,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
       replace(statePanel, h("p.soft", null, texts.moment.unavailable));
     } else {
       replace(statePanel, ...momentSections(moment, source.summary, {
-        actions, colourOf,
+        actions, colourOf, words,
         menu: (anchor, items, title) => (items.length ? openMenu(anchor, items, title) : app.announce(texts.interfere.none)),
         reveal: (event) => select(event),
       }));
@@ -265,7 +267,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
     if (!record) return;
     replace(selection, h("h3", null, texts.selection.heading), h("p.mono", null, record.what),
       h("p", null, `${formatTime(record.time, texts.units)} · ${texts.selection.lamport} ${record.lamport}${record.vector ? ` · ${texts.selection.vector} [${record.vector.join(",")}]` : ""}`),
-      order ? h("p", null, h("span.chip", null, `◀ ${texts.events.past}`), " ", h("span.chip", null, `${texts.events.future} ▶`), ` ${texts.selection.concurrentWith(order.concurrent)}`) : h("p.soft", null, refused),
+      order ? h("p", null, h("span.chip.past", null, texts.events.past), " ", h("span.chip.future", null, texts.events.future), ` ${texts.selection.concurrentWith(order.concurrent)}`) : h("p.soft", null, refused),
       h("div.row", null, button(texts.selection.goTo, () => goTo(Math.max(0, model.step[selected]))), button(texts.selection.clear, () => select(null), { class: "quiet" })));
     selection.hidden = false;
     app.announce(`${texts.events.selected}: ${record.what}`);
@@ -398,7 +400,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
   function toggle(on = !playing) {
     cancelAnimationFrame(playing);
     playing = 0;
-    playButton.textContent = on ? "❚❚" : "▶";
+    replace(playButton, icon(on ? "pause" : "play"));
     playButton.setAttribute("aria-label", on ? texts.transport.pause : texts.transport.play);
     if (!on) return;
     if (at >= model.index.steps) goTo(0);
@@ -408,7 +410,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
 
   /** @param {KeyboardEvent} event */
   function onKey(event) {
-    const target = /** @type {HTMLElement} */ (event.target);
+    const target = event.target instanceof Element ? event.target : document.body;
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (target.closest("input, select, textarea, dialog, [role=menu]") && !(target === slider && event.key === " ")) return;
     const onButton = target.closest("button, a, summary") !== null;
@@ -448,6 +450,11 @@ export async function mountStage(root, app, firstSource, options = {}) {
     state: () => moment,
     model: () => model,
     goTo, select, toggleCut, showTab,
+    /** Words that are explained where they stand. @param {import("./words.js").Words | null} next */
+    setWords(next) {
+      words = next;
+      if (moment) drawMoment();
+    },
     play: toggle,
     /** @param {import("../types.js").Source} next @param {number} [moment2] @param {boolean} [keepView] */
     async setSource(next, moment2, keepView = false) {
@@ -457,6 +464,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
       source = next;
       model = createModel(next.summary, index);
       actions = options.actions?.(next.summary);
+      notes = options.notes ?? notesOf(next.summary);
       at = Math.max(0, Math.min(moment2 ?? model.index.steps, model.index.steps));
       shown = -1;
       loading = false;
@@ -485,4 +493,9 @@ export async function mountStage(root, app, firstSource, options = {}) {
       element.remove();
     },
   };
+}
+
+/** What a script says, at its moments. @param {import("../types.js").Summary} summary */
+function notesOf({ blocks }) {
+  return (blocks ?? []).filter(({ comments }) => comments.length).map(({ from, comments }) => ({ at: from, text: comments.join(" ") }));
 }

@@ -2,6 +2,7 @@
 // A branch beside the run that it left.
 
 import { button, h, replace } from "../dom.js";
+import { icon } from "../icons.js";
 import { texts } from "../texts.js";
 import { createDiagram } from "./diagram.js";
 import { createModel, formatTime } from "./model.js";
@@ -17,7 +18,7 @@ export async function mountVersus(root, app, parent, branch, onClose) {
   const { left, right } = result;
   const kinds = [...new Set([...Object.keys(left.kinds ?? {}), ...Object.keys(right.kinds ?? {})])];
   const side = h("div.side", { role: "region", "aria-label": say.compare, tabindex: "0" },
-    h("div.row", null, h("strong.grow", null, say.common(result.common_steps)), button("✕", onClose, { "aria-label": say.hide, class: "quiet" })),
+    h("div.row", null, h("strong.grow", null, say.common(result.common_steps)), button(icon("close"), onClose, { "aria-label": say.hide, class: "quiet" })),
     result.first ? h("p", null, `${say.first}: `, h("span.mono", null, `${result.first.left ?? "–"} / ${result.first.right ?? "–"}`)) : h("p", null, say.same),
     h("table", null, h("thead", null, h("tr", null, h("td"), h("th", { scope: "col" }, say.left), h("th", { scope: "col" }, say.right))), h("tbody", null,
       row(say.steps, left.steps, right.steps), row(say.time, formatTime(left.time, texts.units), formatTime(right.time, texts.units)), row(say.messages, left.messages, right.messages),

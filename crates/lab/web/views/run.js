@@ -10,6 +10,7 @@ import { openMenu } from "../run/menu.js";
 import { openPalette } from "../run/palette.js";
 import { serverSource } from "../run/source.js";
 import { mountVersus } from "../run/versus.js";
+import { createWords } from "../run/words.js";
 import { decode, encode, runRoute } from "../route.js";
 
 /** What somebody sees who has never been here: three ask at once. */
@@ -159,6 +160,7 @@ export async function mount(root, app, firstPath) {
         if (known.length) algorithmChoice.append(h("optgroup", { label: family.name }, known.map((/** @type {any} */ one) => h("option", { value: one.name, title: one.idea }, one.title ?? one.name))));
       }
     }
+    stage?.setWords(createWords(catalogue.words ?? []));
     algorithmChoice.value = summary.algorithm;
     const options = recipe?.options ?? {};
     size.value = String(options.n ?? summary.processes.filter(({ joins }) => !joins).length);
@@ -321,7 +323,7 @@ export async function mount(root, app, firstPath) {
 
   /** @param {KeyboardEvent} event */
   function onKey(event) {
-    const target = /** @type {HTMLElement} */ (event.target);
+    const target = event.target instanceof Element ? event.target : document.body;
     if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, select, textarea, dialog, [role=menu]")) return;
     if (event.key === "/") palette();
     else if (event.key === "u") undo();

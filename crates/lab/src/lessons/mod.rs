@@ -4,6 +4,7 @@
 //! said by what happens there (`when`), not by a number, so that it stays at its place when a script grows. What counts as solved is said
 //! by [goals](judge), a closed set that is judged on the trace of a run; each exercise carries a solution, which a test plays.
 
+pub mod gallery;
 pub mod judge;
 
 use std::sync::LazyLock;

@@ -35,7 +35,7 @@ export function startApp(body) {
   const spoken = h("div.spoken", { "aria-live": "polite" });
   body.append(
     h("a.skip", { href: "#content", onclick: (/** @type {Event} */ event) => { event.preventDefault(); root.focus(); } }, texts.skip),
-    h("header.top", null, h("a.brand", { href: "#/run" }, h("span.mark", { "aria-hidden": "true" }), texts.title), nav, theme),
+    h("header.top", null, h("a.brand", { href: "#/run" }, h("span.mark", { "aria-hidden": "true" }), h("span.brand-name", null, texts.title)), nav, theme),
     notice, root, spoken,
   );
 

@@ -73,7 +73,10 @@ export function createForm(defs, values = {}, { family, settings = [], hide = []
       dials.set(setting.name, { get: () => input.value.trim() || null, set: (value) => { input.value = value; } });
     }
     element.append(group);
-    fields.get("set")?.row.remove();
+    const plain = fields.get("set")?.row;
+    const around = plain?.parentElement;
+    plain?.remove();
+    if (around?.children.length === 1) around.remove();
   }
   if (wide.children.length > 1) element.append(wide);
 

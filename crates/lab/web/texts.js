@@ -6,7 +6,7 @@ export const texts = {
   skip: "Skip to the content",
   views: { learn: "Learn", run: "Run", check: "Check", compare: "Compare", live: "Live" },
   navigation: "Views",
-  theme: { label: "Theme", auto: "as the system", light: "light", dark: "dark" },
+  theme: { label: "Theme", auto: "auto", light: "light", dark: "dark" },
   loading: "Loading…",
   unreachable: "the lab does not answer",
   unreachableHint: "start it again with 'conclave lab' and reload this page",

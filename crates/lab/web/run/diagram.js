@@ -215,7 +215,7 @@ export function createDiagram(holder, firstModel, options) {
       ink.font = "11px system-ui, sans-serif";
       if (down) {
         ink.save();
-        ink.translate(10, a);
+        ink.translate(10, Math.max(a, gutter() + 12));
         ink.rotate(-Math.PI / 2);
         ink.textAlign = "center";
         ink.fillText(scale.name === "time" ? formatTime(Math.round(value), texts.units) : String(value), 0, 0);

@@ -15,10 +15,13 @@ export function waitGraph(waits, nameOf) {
   /** @type {Map<number, { x: number, y: number }>} */
   const places = new Map(nodes.map((id, place) => {
     const angle = (place / nodes.length) * Math.PI * 2 - (nodes.length === 2 ? Math.PI : Math.PI / 2);
-    return [id, { x: size / 2 + Math.cos(angle) * around, y: (nodes.length === 2 ? 35 : size / 2) + Math.sin(angle) * around }];
+    return [id, { x: size / 2 + Math.cos(angle) * around, y: size / 2 + Math.sin(angle) * around }];
   }));
+  const tops = [...places.values()].map(({ y }) => y);
+  const top = Math.min(...tops) - 20;
+  const tall = Math.max(...tops) + 20 - top;
   const circle = new Set(waits.circle ?? []);
-  const graph = svg("svg.waits-graph", { viewBox: `0 0 ${size} ${nodes.length === 2 ? 70 : size}`, role: "img", "aria-label": `${texts.moment.waitGraph}: ${waits.edges.map(([a, b]) => `${nameOf(a)} → ${nameOf(b)}`).join(", ")}` });
+  const graph = svg("svg.waits-graph", { viewBox: `0 ${top} ${size} ${tall}`, role: "img", "aria-label": `${texts.moment.waitGraph}: ${waits.edges.map(([a, b]) => `${nameOf(a)} → ${nameOf(b)}`).join(", ")}` });
   for (const [from, to] of waits.edges) {
     const one = places.get(from);
     const two = places.get(to);

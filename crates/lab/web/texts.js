@@ -7,7 +7,6 @@ export const texts = {
   views: { learn: "Learn", run: "Run", check: "Check", compare: "Compare", live: "Live" },
   navigation: "Views",
   theme: { label: "Theme", auto: "auto", light: "light", dark: "dark" },
-  loading: "Loading…",
   unreachable: "the lab does not answer",
   unreachableHint: "start it again with 'conclave lab' and reload this page",
   missingView: "There is no such page.",
@@ -15,7 +14,7 @@ export const texts = {
   copied: "Copied.",
   hint: "hint:",
   form: {
-    more: "More options", none: "not set", several: "several values, one per line", settings: "Settings of the algorithm", invalid: "not a number",
+    more: "More options", none: "not set", several: "several values, one per line", settings: "Settings of the algorithm",
   },
   run: {
     heading: "Run",
@@ -27,7 +26,6 @@ export const texts = {
     shareDone: "The address of this run is copied. It holds the options and every choice.",
     shareHint: "Copy the address of this run:",
     exports: { svg: "SVG picture", png: "PNG picture", script: "Script", jsonl: "Trace (JSON lines)", json: "Report (JSON)", shiviz: "ShiViz log", mermaid: "Mermaid", html: "HTML page that plays alone" },
-    exportScript: "conclave replay plays the script.",
     examples: "Examples", scripts: "Paste a script", scriptLabel: "Script", scriptRun: "Play it",
     live: "recorded from real processes",
     violation: "broken",
@@ -50,7 +48,7 @@ export const texts = {
   },
   moment: {
     processes: "Processes", inFlight: "In flight", timers: "Timers", properties: "Properties", waits: "Why?", happened: "Happened in this step",
-    nothingInFlight: "nothing is in flight", noTimers: "no timer is set", nobodyWaits: "nobody waits",
+    nothingInFlight: "nothing is in flight",
     states: { held: "holds", broken: "broken", open: "not yet to be said", not_judged: "not judged" },
     signs: { held: "✓", broken: "✗", open: "–", not_judged: "·" },
     presence: { up: "up", down: "down", absent: "not there yet", gone: "has left" },
@@ -63,13 +61,11 @@ export const texts = {
     waitGraph: "Who waits for whom",
     notPromised: "not promised",
   },
-  events: { heading: "Events", label: "Events of the run", of: "of", past: "past", future: "future", concurrent: "concurrent", selected: "selected", earlier: "earlier", later: "later", filter: "Find in the events", none: "no event", kinds: {
+  events: { heading: "Events", label: "Events of the run", past: "past", future: "future", concurrent: "concurrent", selected: "selected", earlier: "earlier", later: "later", filter: "Find in the events", none: "no event", kinds: {
     start: "start", request: "request", event: "event", send: "send", deliver: "arrival", drop: "loss", duplicate: "copy", timer: "timer", crash: "crash", restart: "restart", join: "joins",
     pause: "pause", resume: "resume", suspect: "suspicion", trust: "trust", partition: "cut of the network", heal: "network whole again" } },
   selection: {
     heading: "Selected event", select: "Select this event", clear: "Clear the selection",
-    /** @param {number} past @param {number} future @param {number} concurrent */
-    counts: (past, future, concurrent) => `${past} in its past, ${future} in its future, ${concurrent} concurrent`,
     concurrentWith: (/** @type {number} */ count) => `${count} concurrent with it`,
     lamport: "Lamport stamp", vector: "vector stamp", goTo: "Go to this moment",
     noOrder: "No process lives through this event.",
@@ -80,12 +76,11 @@ export const texts = {
     handle: (name) => `Cut at ${name}`,
     channels: "In the channels", empty: "the channels are empty",
     consistent: "consistent", inconsistent: "not consistent",
-    computing: "…",
   },
   interfere: {
     heading: "Interfere", message: "Message", process: "Process", moment: "Moment",
     deliver: "Deliver now", drop: "Lose it", duplicate: "Duplicate it", delay: "Delay it", delaySteps: "Steps to hold it back", hold: "Hold it back until nothing else can happen",
-    crash: "Crash", restart: "Restart", restartDurable: "Restart with what it saved", crashAfter: "Crash after sends…", crashSends: "Crash after how many effects of its next step?", fire: "Timer expires", suspect: "Suspect", trust: "Trust", ask: "Ask", moreCommands: "More",
+    crash: "Crash", restart: "Restart", restartDurable: "Restart with what it saved", crashAfter: "Crash after sends…", crashSends: "Crash after how many effects of its next step?", fire: "Timer expires", suspect: "Suspect", trust: "Trust", ask: "Ask",
     settle: "Go on until nothing is in flight", check: "Check from here", command: "Command of a script", commandRun: "Do it", then: "Then",
     thenFollow: "go on as before", thenSettle: "let it settle", thenStop: "stop there",
     forked: (/** @type {string} */ what) => `A branch: ${what}`,

@@ -46,7 +46,7 @@ export function createActions(fork, more) {
         { label: say.settle, run: () => fork({ at: more.at(), do: [], then: "settle" }) },
         { label: say.check, run: more.checkHere },
         { label: texts.run.share, run: more.share },
-        { label: `${say.command}…`, run: () => ask(say.command, moment.commands[0] ?? "", (text) => run(text)) },
+        { label: `${say.command}…`, run: () => ask(say.command, moment.commands[0] ?? "", (text, then) => run(text, /** @type {"follow" | "settle" | "stop"} */ (then)), { label: say.then, values: [["follow", say.thenFollow], ["settle", say.thenSettle], ["stop", say.thenStop]] }) },
         ...(more.canUndo() ? [{ label: say.undo, run: more.undo }] : []),
         ...moment.commands.slice(0, 40).map((command) => ({ label: command, run: () => run(command) })),
       ];

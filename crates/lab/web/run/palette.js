@@ -54,17 +54,18 @@ export function openPalette(items, other) {
 }
 
 /**
- * Asks for a line of text.
- * @param {string} label @param {string} value @param {(text: string) => void} then
+ * Asks for a line of text, and perhaps for a choice that goes with it.
+ * @param {string} label @param {string} value @param {(text: string, choice: string) => void} then @param {{ label: string, values: [string, string][] }} [choice]
  */
-export function ask(label, value, then) {
+export function ask(label, value, then, choice) {
   const input = h("input.grow", { type: "text", value, "aria-label": label, spellcheck: "false", autocomplete: "off" });
-  const form = h("form", { method: "dialog" }, h("p", null, label), h("div.row", null, input, h("button.primary", { type: "submit" }, texts.interfere.commandRun)));
+  const select = choice ? h("select", { "aria-label": choice.label }, choice.values.map(([name, words]) => h("option", { value: name }, words))) : null;
+  const form = h("form", { method: "dialog" }, h("p", null, label), h("div.row", null, input, select, h("button.primary", { type: "submit" }, texts.interfere.commandRun)));
   const dialog = h("dialog", { "aria-label": label }, form);
   form.addEventListener("submit", (/** @type {Event} */ event) => {
     event.preventDefault();
     dialog.close();
-    if (input.value.trim()) then(input.value.trim());
+    if (input.value.trim()) then(input.value.trim(), select?.value ?? "");
   });
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

@@ -23,6 +23,8 @@ import { momentSections } from "./moment.js";
  */
 /** @typedef {{ theme(): "light" | "dark", onTheme(listener: () => void): () => void, announce(text: string): void, fail(error: unknown): void }} StageApp */
 
+let nextStage = 0;
+
 const SPEEDS = [1, 2, 5, 10, 50, 250];
 
 /** @param {HTMLElement} root @param {StageApp} app @param {import("../types.js").Source} firstSource @param {StageOptions} [options] */
@@ -69,7 +71,8 @@ export async function mountStage(root, app, firstSource, options = {}) {
     return held === "asked" ? null : held[event - page * PAGE] ?? null;
   }
 
-  const holder = h("div.canvas-holder", { tabindex: "0", role: "group", "aria-label": texts.diagram.label, "aria-describedby": null });
+  const help = h("span.visually-hidden", { id: `stage-help-${nextStage++}` }, texts.diagram.help);
+  const holder = h("div.canvas-holder", { tabindex: "0", role: "group", "aria-label": texts.diagram.label, "aria-describedby": help.id });
   const minimap = h("div.minimap", { role: "img", "aria-label": texts.diagram.minimap });
   const scaleChoice = h("select", { "aria-label": texts.diagram.axis, onchange: () => diagram.setScale(scaleChoice.value) },
     h("option", { value: "time" }, texts.diagram.time), h("option", { value: "depth" }, texts.diagram.depth));
@@ -90,7 +93,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
   const picture = h("div.picture", null, note,
     h("div.picture-bar", null, h("label", null, texts.diagram.axis, scaleChoice), h("label", null, texts.diagram.stamps, stampChoice), cutButton, h("span.grow"),
       button("−", () => diagram.zoom(1 / 1.5), { "aria-label": texts.diagram.zoomOut }), button("+", () => diagram.zoom(1.5), { "aria-label": texts.diagram.zoomIn }), button(texts.diagram.fit, () => diagram.fit())),
-    holder, minimap, legend);
+    help, holder, minimap, legend);
   const statePanel = h("div");
   const selection = h("div.selection", { hidden: true });
   const cutPanel = h("section", { hidden: true });

@@ -30,7 +30,9 @@ mod tests {
     fn every_mutant_has_a_lesson_and_every_lesson_a_mutant() {
         let mutants: BTreeSet<(String, String)> = conclave_algorithms::registry::all()
             .iter()
-            .flat_map(|about| about.mutants.iter().map(|mutant| (about.name.to_owned(), mutant.name.to_owned())))
+            .flat_map(|about| {
+                about.mutants.iter().map(|mutant| (about.name.to_owned(), mutant.name.to_owned()))
+            })
             .collect();
         let lessons: BTreeSet<(String, String)> = gallery()
             .iter()
@@ -42,7 +44,10 @@ mod tests {
     #[test]
     fn each_lesson_is_three_sentences() {
         for (mutant, sentences) in gallery().values().flatten() {
-            assert!(sentences.iter().all(|sentence| sentence.ends_with('.') && sentence.len() < 160), "{mutant}");
+            assert!(
+                sentences.iter().all(|sentence| sentence.ends_with('.') && sentence.len() < 160),
+                "{mutant}"
+            );
         }
     }
 }

@@ -114,7 +114,9 @@ fn another_setup(start: &Header, run: &Header, free: &[Free]) -> Option<String> 
     let members = |header: &Header| -> Vec<NodeId> {
         header.nodes.iter().filter(|node| !header.newcomers.contains(node)).copied().collect()
     };
-    let shown = |mutant: &Option<String>| mutant.as_deref().map_or_else(String::new, |name| format!(" --mutant {name}"));
+    let shown = |mutant: &Option<String>| {
+        mutant.as_deref().map_or_else(String::new, |name| format!(" --mutant {name}"))
+    };
     if start.algorithm != run.algorithm || start.mutant != run.mutant {
         return Some(format!(
             "The exercise is about {}{}, and this is a run of {}{}.",
@@ -128,7 +130,10 @@ fn another_setup(start: &Header, run: &Header, free: &[Free]) -> Option<String> 
         return Some("The exercise has other processes than this run.".to_owned());
     }
     if start.channels != run.channels && !free.contains(&Free::Channels) {
-        return Some(format!("The channels are '{}' in this exercise, and '{}' in this run.", start.channels, run.channels));
+        return Some(format!(
+            "The channels are '{}' in this exercise, and '{}' in this run.",
+            start.channels, run.channels
+        ));
     }
     if start.settings != run.settings && !free.contains(&Free::Settings) {
         return Some("The exercise has other settings than this run.".to_owned());
@@ -166,9 +171,9 @@ impl Goal {
                 let last = times.checked_sub(1).and_then(|last| found.get(last));
                 last.copied().ok_or_else(|| format!("'{text}' has happened {} of {times} times", found.len()))
             }
-            Self::Never { text } => places(records, text).next().map_or(Ok(0), |at| {
-                Err(format!("'{}' must not happen", describe(&records[at])))
-            }),
+            Self::Never { text } => places(records, text)
+                .next()
+                .map_or(Ok(0), |at| Err(format!("'{}' must not happen", describe(&records[at])))),
             Self::Order { texts } => {
                 let mut at = 0;
                 for text in texts {
@@ -178,9 +183,7 @@ impl Goal {
                 Ok(at)
             }
             Self::Sent { messages, at_least } => {
-                let is_meant = |record: &Record| {
-                    matches!(&record.what, What::Send(sent) if messages.contains(&sent.message))
-                };
+                let is_meant = |record: &Record| matches!(&record.what, What::Send(sent) if messages.contains(&sent.message));
                 let found: Vec<usize> = (0..records.len()).filter(|at| is_meant(&records[*at])).collect();
                 enough(found.len() >= *at_least, found.last().copied().unwrap_or_default(), || {
                     format!("{} of {at_least} messages {} were sent", found.len(), messages.join(" and "))
@@ -188,9 +191,11 @@ impl Goal {
             }
             Self::Faults { at_least, at_most } => {
                 let found = faults(records);
-                enough((*at_least..=*at_most).contains(&found.len()), found.last().copied().unwrap_or_default(), || {
-                    format!("{} things went wrong, and {at_least} to {at_most} should", found.len())
-                })
+                enough(
+                    (*at_least..=*at_most).contains(&found.len()),
+                    found.last().copied().unwrap_or_default(),
+                    || format!("{} things went wrong, and {at_least} to {at_most} should", found.len()),
+                )
             }
             Self::Idle => {
                 let flying = records.iter().fold(0i64, |flying, record| match record.what {
@@ -237,7 +242,11 @@ fn faults(records: &[Record]) -> Vec<usize> {
     for (at, record) in records.iter().enumerate() {
         let is_fault = match &record.what {
             What::Drop(lost) => !phases.is_down(lost.to),
-            What::Duplicate(_) | What::Crash { .. } | What::Suspect { .. } | What::Pause | What::Partition { .. } => true,
+            What::Duplicate(_)
+            | What::Crash { .. }
+            | What::Suspect { .. }
+            | What::Pause
+            | What::Partition { .. } => true,
             _ => false,
         };
         if is_fault {
@@ -298,7 +307,8 @@ mod tests {
             .to_string();
         for (id, record) in records.iter().enumerate() {
             let mut record = record.clone();
-            for (field, value) in [("id", json!(id)), ("lamport", json!(id + 1)), ("time", json!(id * 1000))] {
+            for (field, value) in [("id", json!(id)), ("lamport", json!(id + 1)), ("time", json!(id * 1000))]
+            {
                 record.as_object_mut().unwrap().entry(field).or_insert(value);
             }
             text = format!("{text}\n{record}");
@@ -331,7 +341,11 @@ mod tests {
     fn each_goal_is_reached_by_one_run_and_not_by_another() {
         let crash = json!({ "process": 2, "kind": "crash", "phase": "idle" });
         let cases: Vec<(Value, Vec<Value>, Result<usize, ()>)> = vec![
-            (json!({ "is": "broken", "property": "ME1" }), vec![phase(1, "waiting"), violation("ME1")], Ok(1)),
+            (
+                json!({ "is": "broken", "property": "ME1" }),
+                vec![phase(1, "waiting"), violation("ME1")],
+                Ok(1),
+            ),
             (json!({ "is": "broken", "property": "ME1" }), vec![violation("ME2")], Err(())),
             (json!({ "is": "kept" }), vec![phase(1, "idle")], Ok(0)),
             (json!({ "is": "kept" }), vec![violation("ME2")], Err(())),
@@ -356,7 +370,11 @@ mod tests {
                 vec![phase(1, "waiting"), phase(1, "idle")],
                 Err(()),
             ),
-            (json!({ "is": "happens", "text": "p2 crashes", "times": 1 }), vec![phase(1, "idle"), crash.clone()], Ok(1)),
+            (
+                json!({ "is": "happens", "text": "p2 crashes", "times": 1 }),
+                vec![phase(1, "idle"), crash.clone()],
+                Ok(1),
+            ),
             (json!({ "is": "happens", "text": "p1 crashes", "times": 1 }), vec![crash.clone()], Err(())),
             (
                 json!({ "is": "happens", "text": "asks", "times": 1, "at_most": 1 }),
@@ -365,13 +383,29 @@ mod tests {
             ),
             (json!({ "is": "never", "text": "crashes" }), vec![phase(1, "idle")], Ok(0)),
             (json!({ "is": "never", "text": "crashes" }), vec![crash.clone()], Err(())),
-            (json!({ "is": "order", "texts": ["p1 asks", "p2 crashes"] }), vec![phase(1, "idle"), crash.clone()], Ok(1)),
-            (json!({ "is": "order", "texts": ["p2 crashes", "p1 asks"] }), vec![phase(1, "idle"), crash.clone()], Err(())),
+            (
+                json!({ "is": "order", "texts": ["p1 asks", "p2 crashes"] }),
+                vec![phase(1, "idle"), crash.clone()],
+                Ok(1),
+            ),
+            (
+                json!({ "is": "order", "texts": ["p2 crashes", "p1 asks"] }),
+                vec![phase(1, "idle"), crash.clone()],
+                Err(()),
+            ),
             (json!({ "is": "sent", "messages": ["Token"], "at_least": 1 }), vec![send()], Ok(0)),
             (json!({ "is": "sent", "messages": ["Want"], "at_least": 1 }), vec![send()], Err(())),
             (json!({ "is": "faults", "at_least": 1, "at_most": 1 }), vec![send(), arrival("drop", 0)], Ok(1)),
-            (json!({ "is": "faults", "at_least": 1, "at_most": 1 }), vec![send(), crash.clone(), arrival("drop", 0)], Ok(1)),
-            (json!({ "is": "faults", "at_least": 1, "at_most": 1 }), vec![send(), arrival("drop", 0), crash], Err(())),
+            (
+                json!({ "is": "faults", "at_least": 1, "at_most": 1 }),
+                vec![send(), crash.clone(), arrival("drop", 0)],
+                Ok(1),
+            ),
+            (
+                json!({ "is": "faults", "at_least": 1, "at_most": 1 }),
+                vec![send(), arrival("drop", 0), crash],
+                Err(()),
+            ),
             (json!({ "is": "idle" }), vec![send(), arrival("deliver", 0)], Ok(1)),
             (json!({ "is": "idle" }), vec![send()], Err(())),
             (
@@ -379,8 +413,16 @@ mod tests {
                 vec![send(), arrival("drop", 0), late(phase(2, "waiting"))],
                 Ok(2),
             ),
-            (json!({ "is": "quiet", "after": "Token", "ms": 50 }), vec![send(), arrival("drop", 0), phase(2, "waiting")], Err(())),
-            (json!({ "is": "quiet", "after": "Token", "ms": 50 }), vec![send(), late(arrival("deliver", 0))], Err(())),
+            (
+                json!({ "is": "quiet", "after": "Token", "ms": 50 }),
+                vec![send(), arrival("drop", 0), phase(2, "waiting")],
+                Err(()),
+            ),
+            (
+                json!({ "is": "quiet", "after": "Token", "ms": 50 }),
+                vec![send(), late(arrival("deliver", 0))],
+                Err(()),
+            ),
         ];
         for (goal, records, expected) in cases {
             let judged: Goal = serde_json::from_value(goal.clone()).unwrap();
@@ -403,7 +445,10 @@ mod tests {
         };
         let start = trace(&[phase(1, "waiting")]);
         let solved = judge(&exercise, &start, &start, &[4]);
-        assert_eq!((solved.solved, solved.at, solved.sentence.as_str()), (true, Some(4), "Solved at step 4: it is done."));
+        assert_eq!(
+            (solved.solved, solved.at, solved.sentence.as_str()),
+            (true, Some(4), "Solved at step 4: it is done.")
+        );
 
         let change = |change: fn(&mut Header)| {
             let mut other = start.clone();

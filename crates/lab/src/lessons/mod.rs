@@ -146,9 +146,7 @@ impl Lesson {
     pub fn page<E>(&self, mut moments: impl FnMut(&Scene) -> Result<Vec<u32>, E>) -> Result<Value, E> {
         let mut scenes = Vec::new();
         for scene in &self.scenes {
-            let notes: Vec<Value> = (scene.notes.iter().zip(moments(scene)?))
-                .map(|(note, at)| json!({ "at": at, "text": note.text }))
-                .collect();
+            let notes = told(&scene.notes, &moments(scene)?);
             scenes.push(json!({ "title": scene.title, "recipe": scene.recipe, "notes": notes }));
         }
         let exercises: Vec<Value> = (self.exercises.iter())
@@ -171,6 +169,21 @@ impl Lesson {
     pub fn exercise(&self, name: &str) -> Option<&Exercise> {
         self.exercises.iter().find(|exercise| exercise.name == name)
     }
+}
+
+/// The sentences by moment; several at the same one are said together.
+fn told(notes: &[Note], moments: &[u32]) -> Vec<Value> {
+    let mut told: Vec<(u32, String)> = Vec::new();
+    for (note, at) in notes.iter().zip(moments) {
+        match told.last_mut() {
+            Some((last, text)) if last == at => {
+                text.push(' ');
+                text.push_str(&note.text);
+            }
+            _ => told.push((*at, note.text.clone())),
+        }
+    }
+    told.into_iter().map(|(at, text)| json!({ "at": at, "text": text })).collect()
 }
 
 impl Scene {
@@ -209,7 +222,10 @@ mod tests {
         for lesson in path() {
             let Lesson { name, text, scenes, questions, exercises, .. } = lesson;
             assert!(text.len() >= 3 && !scenes.is_empty() && !questions.is_empty(), "{name}");
-            assert!(!exercises.is_empty() && exercises.iter().all(|exercise| !exercise.goals.is_empty()), "{name}");
+            assert!(
+                !exercises.is_empty() && exercises.iter().all(|exercise| !exercise.goals.is_empty()),
+                "{name}"
+            );
             assert!(scenes.iter().all(|scene| !scene.notes.is_empty()), "{name}");
             for question in questions {
                 assert!(question.right < question.answers.len(), "{name}: {}", question.text);
@@ -217,6 +233,13 @@ mod tests {
             let tasks: BTreeSet<&str> = exercises.iter().map(|exercise| exercise.name.as_str()).collect();
             assert_eq!(tasks.len(), exercises.len(), "{name}: two exercises have the same name");
         }
+    }
+
+    #[test]
+    fn sentences_of_the_same_moment_are_said_together() {
+        let note = |text: &str| Note { when: String::new(), text: text.to_owned() };
+        let told = told(&[note("a."), note("b."), note("c.")], &[1, 4, 4]);
+        assert_eq!(told, [json!({ "at": 1, "text": "a." }), json!({ "at": 4, "text": "b. c." })]);
     }
 
     #[test]

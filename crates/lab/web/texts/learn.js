@@ -17,9 +17,9 @@ export const learnTexts = {
   next: (/** @type {string} */ title) => `Next: ${title}`,
   previous: (/** @type {string} */ title) => `Before: ${title}`,
   scenes: "Scenes", questions: "Questions", exercises: "Exercises",
-  play: "Show", showing: "Shown below", openInRun: "Open in Run",
+  play: "Show", openInRun: "Open in Run",
   sceneKeys: "Step with the arrow keys or the buttons below the picture; the sentence above it says what to look at.",
-  answer: "Answer", right: "Right.", wrong: "Not quite.",
+  right: "Right.", wrong: "Not quite.",
   goal: "Goal", hint: "Hint", start: "Try it", close: "Close",
   solvedBefore: "solved",
   workbench: {

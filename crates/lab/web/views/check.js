@@ -27,7 +27,7 @@ export async function mount(root, app, path) {
   const from = h("p.row", { hidden: true });
   const mutant = h("select", { id: "check-mutant", onchange: () => makeForm() });
   const algorithm = h("select", { id: "check-algorithm", onchange: () => { listMutants(""); makeForm(); } }, catalogue.families.map((/** @type {any} */ family) =>
-    h("optgroup", { label: family.name }, family.algorithms.map((/** @type {string} */ name) => h("option", { value: name }, algorithms.get(name)?.title ?? name)))));
+    h("optgroup", { label: family.title }, family.algorithms.map((/** @type {string} */ name) => h("option", { value: name }, algorithms.get(name)?.title ?? name)))));
   const subject = h("div.row", null, h("label", { for: "check-algorithm" }, words.algorithm), algorithm, h("label", { for: "check-mutant" }, words.mutant), mutant);
   const formPlace = h("div");
   const place = h("div.search-place");

@@ -24,7 +24,7 @@ export async function mount(root, app) {
   /** @type {Map<string, any>} */
   const algorithms = new Map(catalogue.algorithms.map((/** @type {any} */ one) => [one.name, one]));
   const title = (/** @type {string} */ name) => algorithms.get(name)?.title ?? name;
-  const family = h("select", { id: "compare-family", onchange: () => choose() }, catalogue.families.map((/** @type {any} */ one) => h("option", { value: one.name }, one.name)));
+  const family = h("select", { id: "compare-family", onchange: () => choose() }, catalogue.families.map((/** @type {any} */ one) => h("option", { value: one.name }, one.title)));
   const boxes = h("fieldset.boxes");
   const formPlace = h("div");
   const said = h("p.outcome", { role: "status" });

@@ -21,9 +21,18 @@ export async function mount(root, app, path) {
   function close() {
     if (!open) return;
     open.unmount();
-    open.opener.setAttribute("aria-expanded", "false");
+    label(open.opener, false);
     replace(open.place);
     open = null;
+  }
+
+  /** @param {HTMLButtonElement} opener @param {boolean} isOpen */
+  function label(opener, isOpen) {
+    opener.dataset.closed ??= opener.textContent ?? "";
+    const about = opener.getAttribute("aria-label")?.replace(/^[^:]*/, "") ?? "";
+    opener.textContent = isOpen ? words.close : opener.dataset.closed;
+    opener.setAttribute("aria-label", `${opener.textContent}${about}`);
+    opener.setAttribute("aria-expanded", String(isOpen));
   }
 
   /**
@@ -36,7 +45,7 @@ export async function mount(root, app, path) {
     if (was === opener) return;
     const mine = { unmount() {}, opener, place };
     open = mine;
-    opener.setAttribute("aria-expanded", "true");
+    label(opener, true);
     const inner = h("div");
     replace(place, inner);
     try {
@@ -75,7 +84,7 @@ export async function mount(root, app, path) {
         h("div", null, h("a", { href: `#/learn/lesson/${lesson.name}` }, h("span.visually-hidden", null, `${words.station(lesson.station)}: `), lesson.title),
           h("p", null, lesson.idea), h("small", null, words.solved(done, all))));
     };
-    const family = (/** @type {any} */ one) => h("div.family", null, h("h3", null, one.name),
+    const family = (/** @type {any} */ one) => h("div.family", null, h("h3", null, one.title),
       h("ul.plain", null, one.algorithms.map((/** @type {string} */ name) => {
         const algorithm = catalogue.algorithms.find((/** @type {any} */ other) => other.name === name);
         return algorithm ? h("li", null, h("a", { href: `#/learn/algorithm/${name}` }, algorithm.title), h("small", null, ` ${algorithm.idea}`)) : null;
@@ -152,7 +161,7 @@ export async function mount(root, app, path) {
       const shown = kind === "lesson" ? await lessonPage(name) : kind === "algorithm" ? await onAlgorithm(name) : await overview();
       if (mine !== turn) return;
       replace(page, shown);
-      page.scrollIntoView();
+      scrollTo(0, 0);
       if (kind === "lesson") /** @type {HTMLButtonElement | null} */ (page.querySelector("button[aria-expanded]"))?.click();
     } catch (error) {
       if (mine === turn) app.fail(error);

@@ -11,7 +11,6 @@ export async function mount(root, app, path) {
   const [catalogue, defs] = await Promise.all([app.catalogue(), app.optionDefs()]);
   /** @type {Map<string, any>} */
   const algorithms = new Map(catalogue.algorithms.map((/** @type {any} */ one) => [one.name, one]));
-  const families = catalogue.families.filter((/** @type {any} */ family) => family.live !== false);
   /** @type {{ close(): void } | null} */
   let stream = null;
   let gone = false;
@@ -19,8 +18,8 @@ export async function mount(root, app, path) {
 
   const list = h("div");
   const panel = h("div.cluster");
-  const algorithm = h("select", { id: "live-algorithm", onchange: () => makeForm() }, families.map((/** @type {any} */ family) =>
-    h("optgroup", { label: family.name }, family.algorithms.map((/** @type {string} */ name) => h("option", { value: name }, algorithms.get(name)?.title ?? name)))));
+  const algorithm = h("select", { id: "live-algorithm", onchange: () => makeForm() }, catalogue.families.map((/** @type {any} */ family) =>
+    h("optgroup", { label: family.title }, family.algorithms.map((/** @type {string} */ name) => h("option", { value: name }, algorithms.get(name)?.title ?? name)))));
   const count = h("input", { id: "live-n", type: "number", min: 1, max: 9, value: 3 });
   const formPlace = h("div");
   const begin = button(words.begin, () => { void start(); }, { class: "primary" });
@@ -64,8 +63,9 @@ export async function mount(root, app, path) {
     const base = `clusters/${first.id}`;
     const about = algorithms.get(first.algorithm);
     const family = catalogue.families.find((/** @type {any} */ one) => one.name === about?.family);
-    const locks = /exclusion/.test(about?.family ?? "");
-    const elects = /election/.test(about?.family ?? "");
+    const verbs = new Set(family?.requests.map((/** @type {any} */ one) => one.verb));
+    const locks = verbs.has("cancel");
+    const elects = verbs.has("start");
     const ids = first.processes.map((/** @type {any} */ one) => one.id);
     const head = h("p.row");
     const picture = h("div");

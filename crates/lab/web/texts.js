@@ -54,12 +54,13 @@ export const texts = {
     presence: { up: "up", down: "down", absent: "not there yet", gone: "has left" },
     /** @param {string} before */
     was: (before) => `was ${before}`,
+    values: (/** @type {number} */ count) => `all ${count} values`,
     cannotDeliver: "cannot arrive now",
     copy: "copy",
     deadlock: "deadlock",
     unavailable: "The states of this moment are not in this file; the diagram and the list of events are complete.",
     waitGraph: "Who waits for whom",
-    notPromised: "not promised",
+    notPromised: "not promised", didNotHold: "does not hold",
   },
   events: { heading: "Events", label: "Events of the run", past: "past", future: "future", concurrent: "concurrent", selected: "selected", earlier: "earlier", later: "later", filter: "Find in the events", none: "no event", kinds: {
     start: "start", request: "request", event: "event", send: "send", deliver: "arrival", drop: "loss", duplicate: "copy", timer: "timer", crash: "crash", restart: "restart", join: "joins",

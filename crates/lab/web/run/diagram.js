@@ -60,7 +60,11 @@ export function createDiagram(holder, firstModel, options) {
   const redraw = oncePerFrame(draw);
 
   // Geometry. `a` runs along the axis, `b` across it.
-  const gutter = () => (down ? 34 : Math.min(86, 18 + 8.5 * Math.max(2, ...model.summary.processes.slice(0, 50).map(({ name }) => name.length))));
+  let gutterSize = 40;
+  const gutter = () => gutterSize;
+  function measureGutter() {
+    gutterSize = down ? 34 : Math.min(86, 18 + 8.5 * Math.max(2, ...model.summary.processes.slice(0, 50).map(({ name }) => name.length)));
+  }
   const length = () => Math.max(40, (down ? height : width) - gutter() - 18);
   const breadth = () => (down ? width - RULER : height - RULER);
   const laneSize = () => Math.max(down ? 44 : 22, Math.min(down ? 130 : 180, breadth() / Math.max(1, model.lanes)));
@@ -86,6 +90,7 @@ export function createDiagram(holder, firstModel, options) {
     width = Math.max(1, box.width);
     height = Math.max(1, box.height);
     down = width < 560;
+    measureGutter();
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     ink.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -995,6 +1000,7 @@ export function createDiagram(holder, firstModel, options) {
     /** @param {import("./model.js").Model} next @param {number} at @param {boolean} keepView whether it is a branch of the run before */
     setModel(next, at, keepView) {
       model = next;
+      measureGutter();
       scale = model.scale(scale.name === "time" && model.index.time_max === 0 ? "depth" : scale.name);
       noReturn = model.summary.point_of_no_return;
       moment = at;

@@ -17,8 +17,10 @@ export function openPalette(items, other) {
 
   function draw() {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    found = items.filter(({ label }) => words.every((/** @type {string} */ word) => label.toLowerCase().includes(word))).slice(0, SHOWN);
     const typed = input.value.trim();
+    const whole = typed.toLowerCase();
+    found = items.filter(({ label }) => words.every((/** @type {string} */ word) => label.toLowerCase().includes(word)))
+      .sort((a, b) => Number(b.label.toLowerCase().includes(whole)) - Number(a.label.toLowerCase().includes(whole))).slice(0, SHOWN);
     const own = typed && other ? other(typed) : null;
     if (own) found.push(own);
     at = Math.min(at, Math.max(0, found.length - 1));

@@ -45,6 +45,8 @@ export async function mountStage(root, app, firstSource, options = {}) {
   let verdict = null;
   let playing = 0;
   let speed = 2;
+  /** Whose state is shown in full. @type {Set<number>} */
+  const opened = new Set();
   let actions = options.actions?.(source.summary);
   let notes = options.notes ?? notesOf(source.summary);
   /** @type {import("./words.js").Words | null} */
@@ -230,7 +232,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
       replace(statePanel, h("p.soft", null, texts.moment.unavailable));
     } else {
       replace(statePanel, ...momentSections(moment, source.summary, {
-        actions, colourOf, words,
+        actions, colourOf, words, opened,
         menu: (anchor, items, title) => (items.length ? openMenu(anchor, items, title) : app.announce(texts.interfere.none)),
         reveal: (event) => select(event),
       }));
@@ -453,6 +455,11 @@ export async function mountStage(root, app, firstSource, options = {}) {
     state: () => moment,
     model: () => model,
     goTo, select, toggleCut, showTab,
+    /** @param {"time" | "depth"} name */
+    setScale(name) {
+      scaleChoice.value = name;
+      diagram.setScale(name);
+    },
     /** Words that are explained where they stand. @param {import("./words.js").Words | null} next */
     setWords(next) {
       words = next;

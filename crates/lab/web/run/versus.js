@@ -27,6 +27,7 @@ export async function mountVersus(root, app, parent, branch, onClose) {
   replace(root, holder, side);
   root.hidden = false;
   const diagram = createDiagram(holder, model, { theme: app.theme });
+  diagram.setScale("depth");
   const stop = app.onTheme(() => diagram.restyle());
   return {
     setMoment: (/** @type {number} */ moment) => diagram.setMoment(Math.min(moment, model.index.steps)),

@@ -129,6 +129,10 @@ export async function mount(root, app, firstPath) {
 
   function drawHead() {
     if (!summary) return;
+    if (!catalogue) {
+      replace(algorithmChoice, h("option", { value: summary.algorithm }, summary.title));
+      size.value = String(summary.processes.filter(({ joins }) => !joins).length);
+    }
     undoButton.disabled = !canUndo();
     shrinkButton.hidden = summary.violation === null || summary.violation === undefined;
     document.title = `${summary.title} – ${app.texts.title}`;
@@ -154,7 +158,8 @@ export async function mount(root, app, firstPath) {
       return;
     }
     if (gone || !summary) return;
-    if (algorithmChoice.options.length === 0) {
+    if (algorithmChoice.querySelector("optgroup") === null) {
+      replace(algorithmChoice);
       for (const family of catalogue.families) {
         const known = catalogue.algorithms.filter((/** @type {any} */ one) => one.family === family.name);
         if (known.length) algorithmChoice.append(h("optgroup", { label: family.name }, known.map((/** @type {any} */ one) => h("option", { value: one.name, title: one.idea }, one.title ?? one.name))));
@@ -273,6 +278,8 @@ export async function mount(root, app, firstPath) {
       const parent = recipe ? await app.api.post("runs", parentOf(recipe)?.recipe) : await app.api.get(`runs/${summary.parent}`);
       if (mine !== turn || gone) return;
       versus = await mountVersus(versusRoot, app, parent, summary, closeVersus);
+      // Times need not agree in the two; what depends on what does, as far as they are the same.
+      stage.setScale("depth");
       versus.setMoment(stage.moment());
     } catch (error) {
       app.fail(error);

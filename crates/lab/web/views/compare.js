@@ -3,7 +3,7 @@
 
 import { button, h, replace } from "../dom.js";
 import { compareTexts } from "../texts/compare.js";
-import { figure, plot } from "./compare/plot.js";
+import { byFormula, figure, plot } from "./compare/plot.js";
 
 /** What has a place of its own here. */
 const ELSEWHERE = ["csv", "svg", "theme", "json", "each"];
@@ -107,12 +107,12 @@ export async function mount(root, app) {
     said.className = `outcome ${report.agrees ? "good" : "bad"}`;
     said.textContent = report.agrees ? words.agrees : words.disagrees;
     const figures = plots.map((data, at) => {
-      const rows = data.series.flatMap((series) => series.points.map(([x, y]) => ({ name: series.algorithm, x, y, formula: series.curve?.find(([other]) => other === x)?.[1] ?? null, text: series.formula })));
-      const csv = () => asCsv([["algorithm", data.x, data.y, "formula", "by formula"], ...rows.map((row) => [row.name, row.x, row.y, row.text ?? "", row.formula ?? ""])]);
+      const rows = data.series.flatMap((series) => series.points.map(([x, y]) => ({ name: series.algorithm, x, y, formula: byFormula(series.curve, x), text: series.formula })));
+      const csv = () => asCsv([["algorithm", data.x, data.y, "formula", "by formula"], ...rows.map((row) => [row.name, row.x, row.y, row.text ?? "", row.formula])]);
       const picture = plot(data, { title, announce: app.announce, file: `compare-${at + 1}`, csv, fail: app.fail });
       picture.append(h("details", null, h("summary", null, words.table), h("div.scroll", { tabindex: "0", role: "region", "aria-label": data.title },
         h("table", null, h("thead", null, h("tr", null, [words.algorithms, data.x, `${data.y}, ${words.measured}`, words.byFormula].map((name) => h("th", { scope: "col" }, name)))),
-          h("tbody", null, rows.map((row) => h("tr", null, h("th", { scope: "row" }, title(row.name)), h("td", null, row.x), h("td", null, figure(row.y)), h("td", null, row.formula === null ? "" : `${figure(row.formula)} = ${row.text}`))))))));
+          h("tbody", null, rows.map((row) => h("tr", null, h("th", { scope: "row" }, title(row.name)), h("td", null, row.x), h("td", null, figure(row.y)), h("td", null, row.formula ? `${row.formula} = ${row.text}` : ""))))))));
       return picture;
     });
     replace(result, figures);

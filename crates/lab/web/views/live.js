@@ -48,7 +48,7 @@ export async function mount(root, app, path) {
   async function refresh() {
     try {
       const { clusters } = await app.api.get("clusters");
-      replace(list, clusters.length ? h("div.row", null, clusters.map((/** @type {any} */ one) => button(`${one.name}: ${one.algorithm}`, () => watch(one), { "aria-label": words.show(one.name) }))) : h("p.empty", null, words.none));
+      replace(list, clusters.length ? h("div.row", null, clusters.map((/** @type {any} */ one) => button(`${one.name}: ${one.algorithm}`, () => watch(one), { title: words.show(one.name) }))) : h("p.empty", null, words.none));
       return clusters;
     } catch (error) {
       app.fail(error);

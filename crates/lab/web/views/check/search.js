@@ -46,7 +46,7 @@ export function startSearch(place, app, request, onEnd) {
   function count(progress) {
     const shown = [["states", progress.states], ["transitions", progress.transitions], ["depth", progress.depth], ["rate", progress.rate], ["seconds", progress.seconds]];
     replace(numbers, ...shown.filter(([, value]) => value !== undefined && value !== null).flatMap(([name, value]) => [
-      h("div", null, h("dt", null, words[/** @type {"states"} */ (name)]), h("dd", { "data-number": name }, name === "seconds" ? Number(value).toFixed(1) : thousands(value)))]));
+      h("div", null, h("dt", null, words[/** @type {"states"} */ (name)]), h("dd", { "data-number": name }, name === "seconds" ? String(Number(Number(value).toPrecision(2))) : thousands(value)))]));
   }
 
   /** @param {string} sentence @param {string} tone */

@@ -4,15 +4,27 @@
 import { button, h, replace, save, svg } from "../../dom.js";
 import { compareTexts } from "../../texts/compare.js";
 
-/** @typedef {{ algorithm: string, formula: string | null, points: [number, number][], curve: [number, number][] | null }} Series */
+/** Of each x what the formula says, or between which two numbers. @typedef {[number, number, number | null][]} Curve */
+/** @typedef {{ algorithm: string, formula: string | null, points: [number, number][], curve: Curve | null }} Series */
 /** @typedef {{ title: string, x: string, y: string, series: Series[] }} PlotData */
 
-const W = 720, H = 400, LEFT = 64, RIGHT = 16, TOP = 18, BOTTOM = 46;
+const LEFT = 64, RIGHT = 16, TOP = 18, BOTTOM = 46;
 const SHAPES = ["circle", "square", "triangle", "diamond", "cross", "down"];
 
 /** @param {number} value */
 export function figure(value) {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
+}
+
+/**
+ * What the formula says at `x`; nothing where it says nothing.
+ * @param {Curve | null} curve @param {number} x
+ */
+export function byFormula(curve, x) {
+  const found = curve?.find(([at]) => at === x);
+  if (!found) return "";
+  const [, low, high] = found;
+  return high === null || high === undefined || high === low ? figure(low) : `${figure(low)} to ${figure(high)}`;
 }
 
 /** Round steps of an axis that ends at or above `most`. @param {number} most @param {number} about */
@@ -45,7 +57,9 @@ export function plot(data, context) {
   const hidden = new Set();
   const colour = (/** @type {number} */ at) => `k${at % 8}`;
   const dash = (/** @type {number} */ at) => ["", "6 3", "2 3", "8 3 2 3"][Math.floor(at / 8) % 4];
-  const picture = svg("svg.plot", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words.plotLabel(data.title), tabindex: 0 });
+  /** The picture is as wide as its place, so that its letters have the size of other letters. */
+  let W = 720, H = 400;
+  const picture = svg("svg.plot", { role: "img", "aria-label": words.plotLabel(data.title), tabindex: 0 });
   const tip = h("div.tip", { hidden: true });
   const spoken = h("p.spoken", { "aria-live": "polite" });
   /** @type {{ series: number, at: number } | null} */
@@ -53,13 +67,14 @@ export function plot(data, context) {
   let scale = (/** @type {number} */ x, /** @type {number} */ y) => [x, y];
 
   function draw() {
+    picture.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const seen = data.series.filter((_, at) => !hidden.has(at));
-    const most = Math.max(0, ...seen.flatMap(({ points, curve }) => [...points, ...(curve ?? [])].map(([, y]) => y)));
+    const most = Math.max(0, ...seen.flatMap(({ points, curve }) => [...points.map(([, y]) => y), ...(curve ?? []).map(([, low, high]) => high ?? low)]));
     const rows = ticks(most, 5);
     const top = rows[rows.length - 1] || 1;
     const [low, high] = [xs[0] ?? 0, xs[xs.length - 1] ?? 1];
     scale = (x, y) => [high === low ? (LEFT + W - RIGHT) / 2 : LEFT + ((x - low) / (high - low)) * (W - LEFT - RIGHT), H - BOTTOM - (y / top) * (H - TOP - BOTTOM)];
-    const every = Math.ceil(xs.length / 16);
+    const every = Math.ceil(xs.length / Math.max(4, Math.floor(W / 45)));
     replace(picture,
       rows.map((value) => { const [, y] = scale(low, value); return svg("g", null, svg("line.grid", { x1: LEFT, x2: W - RIGHT, y1: y, y2: y }), svg("text.label", { x: LEFT - 8, y: y + 4, "text-anchor": "end" }, figure(value))); }),
       xs.filter((_, at) => at % every === 0).map((value) => { const [x] = scale(value, 0); return svg("g", null, svg("line.grid", { x1: x, x2: x, y1: H - BOTTOM, y2: H - BOTTOM + 5 }), svg("text.label", { x, y: H - BOTTOM + 19, "text-anchor": "middle" }, figure(value))); }),
@@ -67,8 +82,10 @@ export function plot(data, context) {
       svg("text.label", { x: 14, y: (TOP + H - BOTTOM) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + H - BOTTOM) / 2})` }, data.y),
       data.series.map((series, at) => {
         if (hidden.has(at)) return null;
-        const line = (series.curve ?? []).map(([x, y]) => scale(x, y).map((value) => value.toFixed(1)).join(" "));
-        return svg(`g.series.${colour(at)}`, null, line.length > 1 ? svg("path.curve", { d: `M${line.join("L")}`, "stroke-dasharray": dash(at) || null }) : null,
+        const curve = series.curve ?? [];
+        const line = (/** @type {[number, number][]} */ points) => (points.length > 1 ? svg("path.curve", { d: `M${points.map(([x, y]) => scale(x, y).map((value) => value.toFixed(1)).join(" ")).join("L")}`, "stroke-dasharray": dash(at) || null }) : null);
+        const isWide = curve.some(([, low, high]) => high !== null && high !== undefined && high !== low);
+        return svg(`g.series.${colour(at)}`, null, line(curve.map(([x, low]) => [x, low])), isWide ? line(curve.map(([x, low, high]) => [x, high ?? low])) : null,
           series.points.map(([x, y]) => { const [px, py] = scale(x, y); return mark(SHAPES[at % SHAPES.length], px, py, 3.5); }));
       }),
       chosen ? ring(chosen) : null);
@@ -91,8 +108,8 @@ export function plot(data, context) {
     picture.append(ring(point));
     const series = data.series[point.series];
     const [x, y] = series.points[point.at];
-    const formula = series.curve?.find(([at]) => at === x);
-    const text = words.point(context.title(series.algorithm), data.x, x, data.y, figure(y), formula && series.formula ? words.formula(series.formula, figure(formula[1])) : "");
+    const formula = byFormula(series.curve, x);
+    const text = words.point(context.title(series.algorithm), data.x, x, data.y, figure(y), formula && series.formula ? words.formula(series.formula, formula) : "");
     tip.textContent = text;
     tip.hidden = false;
     const [px, py] = scale(x, y);
@@ -174,7 +191,8 @@ export function plot(data, context) {
       element.removeAttribute("tabindex");
     });
     const names = data.series.map((series, at) => ({ series, at })).filter(({ at }) => !hidden.has(at));
-    const high = H + 20 * Math.ceil(names.length / 3) + 8;
+    const columns = Math.max(1, Math.floor((W - LEFT) / 215));
+    const high = H + 20 * Math.ceil(names.length / columns) + 8;
     copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
     copy.setAttribute("viewBox", `0 0 ${W} ${high}`);
     copy.setAttribute("width", String(W));
@@ -182,7 +200,7 @@ export function plot(data, context) {
     const style = getComputedStyle(document.body);
     copy.prepend(svg("title", null, data.title), svg("rect", { width: W, height: high, fill: style.backgroundColor }));
     names.forEach(({ series, at }, place) => {
-      const [x, y] = [LEFT + (place % 3) * 215, H + 20 * Math.floor(place / 3) + 8];
+      const [x, y] = [LEFT + (place % columns) * 215, H + 20 * Math.floor(place / columns) + 8];
       const ink = getComputedStyle(picture.querySelector(`.series.${colour(at)}`) ?? picture).color;
       const sign = mark(SHAPES[at % SHAPES.length], x, y - 4, 3.5);
       sign.setAttribute("fill", ink);
@@ -212,10 +230,19 @@ export function plot(data, context) {
   }
 
   draw();
+  const holder = h("div.plot-holder", null, picture, tip);
+  const watch = new ResizeObserver(() => {
+    const width = Math.round(holder.clientWidth);
+    if (width === 0 || width === W) return;
+    [W, H] = [width, width < 560 ? 280 : 400];
+    choose(null, false);
+    draw();
+  });
+  watch.observe(holder);
   return h("figure.panel.plot-panel", null,
     h("figcaption.row", null, h("h3.grow", null, data.title),
       button(words.svg, () => save(`${context.file}.svg`, new Blob([standalone().text], { type: "image/svg+xml" })), { "aria-label": `${words.save} ${words.svg}: ${data.title}` }),
       button(words.png, () => { void asPng(); }, { "aria-label": `${words.save} ${words.png}: ${data.title}` }),
       button(words.csv, () => save(`${context.file}.csv`, new Blob([context.csv()], { type: "text/csv" })), { "aria-label": `${words.save} ${words.csv}: ${data.title}` })),
-    h("div.plot-holder", null, picture, tip), spoken, legend);
+    holder, spoken, legend);
 }

@@ -24,7 +24,8 @@ export async function algorithmPage(app, catalogue, algorithm, tools) {
   };
   const fact = (/** @type {string} */ label, /** @type {any} */ value) => (value ? [h("dt", null, label), h("dd", null, value)] : []);
   const facts = h("dl.facts", null,
-    ["idea", "family", "cost", "channels", "synchrony", "topology", "faults"].flatMap((key) => fact(words.facts[/** @type {"idea"} */ (key)], algorithm[key])),
+    ["idea", "cost", "channels", "synchrony", "topology", "faults"].flatMap((key) => fact(words.facts[/** @type {"idea"} */ (key)], algorithm[key])),
+    fact(words.facts.family, catalogue.families.find((/** @type {any} */ one) => one.name === algorithm.family)?.title),
     fact(words.facts.promises, (algorithm.promises ?? []).map((/** @type {string} */ code, /** @type {number} */ place) => [place ? ", " : "", h("abbr", { title: properties.get(code)?.statement ?? code }, code)]).flat()),
     fact(words.facts.source, h("code", null, algorithm.source)));
 

@@ -5,14 +5,14 @@ export type Option = {
   default: string | null; values: { name: string; help: string }[]; families: string[] | null; wide?: boolean;
 };
 export type Values = Record<string, string | number | boolean | string[] | null>;
-export type Fork = { at: number; do: string[]; then?: "follow" | "stop" | "settle"; delay?: { message: string; steps?: number }[] };
+export type Fork = { at: number; do?: string[]; then?: "follow" | "stop" | "settle"; delay?: { message: string; steps?: number }[] };
 export type Recipe = { algorithm?: string; options?: Values; script?: string; example?: string; forks?: Fork[]; delay?: unknown };
 export type Property = { property: string; state: "held" | "broken" | "open" | "not_judged"; detail: string; statement: string; promised: boolean };
 export type Summary = {
   id: string; recipe: Recipe | null; kind: "sim" | "script" | "live"; algorithm: string; title: string; family: string; setup: string; command: string;
   processes: { id: number; name: string; joins: boolean }[]; events: number; steps: number; time: number; seed: number | null; channels: string;
   settings: Record<string, string>; mutant: string | null; locks: number; violation: { property: string; detail: string; step: number } | null;
-  properties: Property[]; report: any; parent: string | null; fork: { at: number; do: string[]; skipped: number } | null;
+  properties: Property[]; report: any; parent: string | null; fork: { at: number; do?: string[]; skipped: number } | null;
   point_of_no_return: number | null; blocks: { from: number; to: number; comments: string[]; recorded: string[] }[] | null;
 };
 export type Index = {

@@ -9,7 +9,7 @@ import { texts } from "../texts.js";
 /** @param {import("../types.js").Fork} fork */
 export function forkLabel(fork) {
   const held = (fork.delay ?? []).map(({ message, steps }) => `${texts.interfere.delay}: ${message}${steps ? ` (${steps})` : ""}`);
-  return [...fork.do, ...held].join("; ") || (fork.then === "settle" ? texts.interfere.settle : texts.interfere.thenStop);
+  return [...(fork.do ?? []), ...held].join("; ") || (fork.then === "settle" ? texts.interfere.settle : texts.interfere.thenStop);
 }
 
 /** @param {import("../types.js").Recipe} recipe */

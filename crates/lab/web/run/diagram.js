@@ -260,6 +260,8 @@ export function createDiagram(holder, firstModel, options) {
     const thick = Math.min(20, laneSize() * 0.42);
     const { first, last } = shownLanes();
     const end = along(scale.max);
+    // With many lanes, what is shorter than this is not drawn one by one.
+    const fine = Math.max(0.5, (length() * (last - first + 1)) / 12_000);
     for (let lane = first; lane <= last; lane++) {
       const b = laneAt(lane);
       const { from: starts, band } = model.bands[lane];
@@ -282,11 +284,11 @@ export function createDiagram(holder, firstModel, options) {
         const ends = Math.min(next, down ? height + 8 : width + 8);
         // What is too short to be seen is left out, but never that somebody is inside.
         const inside = band[place] === BAND.holding;
-        if (ends - a < 0.5 && a < (inside ? insideUntil : busyUntil) + 0.5) continue;
-        if (inside) insideUntil = Math.max(ends, a + 1);
+        if (ends - a < fine && a < (inside ? insideUntil : busyUntil) + fine) continue;
+        if (inside) insideUntil = Math.max(ends, a + Math.max(1, fine));
         busyUntil = Math.max(ends, insideUntil);
         // One band lies over the next by as much as it is drawn too wide.
-        drawBand(band[place], inside ? a : Math.max(a, insideUntil), Math.max(ends - (inside ? a : Math.max(a, insideUntil)), inside ? 1 : 0.5), b, thick);
+        drawBand(band[place], inside ? a : Math.max(a, insideUntil), Math.max(ends - (inside ? a : Math.max(a, insideUntil)), inside ? Math.max(1, fine) : 0.5), b, thick);
       }
       if (veil < (down ? height : width)) {
         ink.fillStyle = colours.bg;
@@ -568,7 +570,7 @@ export function createDiagram(holder, firstModel, options) {
   /** How many events there are, per lane and stretch of the axis. @param {{ from: number, to: number }} inView */
   function drawDensity({ from, to }) {
     const { first, last } = shownLanes();
-    const pixels = Math.max(3, Math.ceil((length() * (last - first + 1)) / 9000));
+    const pixels = Math.max(3, Math.ceil((length() * (last - first + 1)) / 3000));
     const columns = Math.ceil(length() / pixels) + 2;
     const room = laneSize() * 0.25;
     const counts = new Uint32Array(columns);
@@ -623,8 +625,10 @@ export function createDiagram(holder, firstModel, options) {
       ink.stroke();
       ink.setLineDash([]);
       ink.font = "11px system-ui, sans-serif";
-      ink.textAlign = "left";
-      ink.fillText(texts.diagram.noReturn, X(a + 5, RULER + 4), Y(a + 5, RULER + 9));
+      const wide = ink.measureText(texts.diagram.noReturn).width;
+      const before = !down && a + 8 + wide > width;
+      ink.textAlign = before ? "right" : "left";
+      ink.fillText(texts.diagram.noReturn, X(before ? a - 5 : a + 5, RULER + 4), Y(a - 8, RULER + 9));
     }
   }
 

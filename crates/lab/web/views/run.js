@@ -129,10 +129,9 @@ export async function mount(root, app, firstPath) {
 
   function drawHead() {
     if (!summary) return;
-    if (!catalogue) {
-      replace(algorithmChoice, h("option", { value: summary.algorithm }, summary.title));
-      size.value = String(summary.processes.filter(({ joins }) => !joins).length);
-    }
+    if (!catalogue) replace(algorithmChoice, h("option", { value: summary.algorithm }, summary.title));
+    algorithmChoice.value = summary.algorithm;
+    size.value = String(recipe?.options?.n ?? summary.processes.filter(({ joins }) => !joins).length);
     undoButton.disabled = !canUndo();
     shrinkButton.hidden = summary.violation === null || summary.violation === undefined;
     document.title = `${summary.title} – ${app.texts.title}`;
@@ -159,17 +158,16 @@ export async function mount(root, app, firstPath) {
     }
     if (gone || !summary) return;
     if (algorithmChoice.querySelector("optgroup") === null) {
+      const chosen = algorithmChoice.value;
       replace(algorithmChoice);
       for (const family of catalogue.families) {
         const known = catalogue.algorithms.filter((/** @type {any} */ one) => one.family === family.name);
         if (known.length) algorithmChoice.append(h("optgroup", { label: family.name }, known.map((/** @type {any} */ one) => h("option", { value: one.name, title: one.idea }, one.title ?? one.name))));
       }
+      algorithmChoice.value = chosen;
     }
     stage?.setWords(createWords(catalogue.words ?? []));
-    algorithmChoice.value = summary.algorithm;
-    const options = recipe?.options ?? {};
-    size.value = String(options.n ?? summary.processes.filter(({ joins }) => !joins).length);
-    makeForm(summary.algorithm, recipe?.algorithm ? options : {});
+    makeForm(summary.algorithm, recipe?.algorithm ? recipe.options ?? {} : {});
   }
 
   /** @param {string} name @param {import("../types.js").Values} values */
@@ -210,7 +208,8 @@ export async function mount(root, app, firstPath) {
   function start() {
     const algorithm = algorithmChoice.value || summary?.algorithm;
     if (!algorithm) return;
-    const options = { ...(form?.values() ?? {}), ...(size.value.trim() ? { n: size.value.trim() } : {}) };
+    const known = form?.values() ?? (algorithm === summary?.algorithm ? recipe?.options : undefined) ?? {};
+    const options = { ...known, ...(size.value.trim() ? { n: size.value.trim() } : {}) };
     openDrawer(false);
     const route = runRoute({ algorithm, options });
     if (location.hash === `#${route}`) void show(route.replace(/^\/run\//, ""));
@@ -237,7 +236,7 @@ export async function mount(root, app, firstPath) {
     try {
       const next = /** @type {import("../types.js").Summary} */ (await app.api.post(`runs/${summary.id}/fork`, made));
       app.announce(app.texts.interfere.forked(forkLabel(made)));
-      app.go(runRoute(next.recipe ?? next.id, Math.min(next.steps, made.at + made.do.length)));
+      app.go(runRoute(next.recipe ?? next.id, Math.min(next.steps, made.at + (made.do?.length ?? 0))));
     } catch (error) {
       app.fail(error);
     }

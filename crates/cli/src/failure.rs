@@ -50,6 +50,12 @@ impl Failure {
         self
     }
 
+    /// What to do about it, if anything is known.
+    #[cfg(feature = "laboratory")]
+    pub fn what_to_do(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Says it on standard error.
     pub fn print(&self) {
         let mut err = anstream::stderr().lock();

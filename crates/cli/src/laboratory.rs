@@ -12,6 +12,7 @@ mod errors;
 mod example;
 mod explain;
 mod files;
+mod lab;
 mod list;
 mod names;
 mod node;
@@ -82,6 +83,7 @@ pub fn run(command: &LaboratoryCommand, typed: &Typed, catalogue: &Catalogue) ->
         LaboratoryCommand::Explain(args) => explain::run(args, catalogue),
         LaboratoryCommand::Example(args) => example::run(args, catalogue),
         LaboratoryCommand::Sim(args) => sim::run(args, &Given::of(typed), catalogue),
+        LaboratoryCommand::Lab(args) => lab::run(args, catalogue),
         LaboratoryCommand::Step(args) => step::run(args, catalogue),
         LaboratoryCommand::Check(args) => check::run(args, catalogue),
         LaboratoryCommand::Compare(args) => compare::run(args, catalogue),

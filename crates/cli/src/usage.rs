@@ -47,7 +47,8 @@ fn separated(words: &[String]) -> Option<String> {
     Some(format!("put -- before the command: conclave {} -- {}", line(before.get(1..)?), line(command)))
 }
 
-fn sentence(error: &clap::Error) -> String {
+/// What is wrong, in one sentence.
+pub fn sentence(error: &clap::Error) -> String {
     let option = option(error);
     let value = word(error, ContextKind::InvalidValue).unwrap_or_default();
     match error.kind() {

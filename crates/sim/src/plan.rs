@@ -49,6 +49,8 @@ pub struct Plan {
     pub patience: Option<u64>,
     /// The largest number of inputs.
     pub max_events: u64,
+    /// The largest number of records, where the run is recorded.
+    pub max_records: usize,
     /// What is asked for at given moments, in the words of the family.
     pub asks: Vec<PlannedAsk>,
     /// Whether the invariants of a process are asserted after each of its steps; in tests they always are.
@@ -76,6 +78,7 @@ impl Plan {
             faults: Faults::default(),
             patience: None,
             max_events: u64::MAX,
+            max_records: usize::MAX,
             asks: Vec::new(),
             paranoid: false,
         }

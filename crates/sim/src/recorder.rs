@@ -85,6 +85,18 @@ impl<P: Protocol> Recorder<P> {
         }
     }
 
+    /// How many records there are so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing has happened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     fn add(&mut self, at: &Moment, process: usize, cause: u32, what: Raw<P>) -> u32 {
         let id = self.entries.len() as u32;
         self.entries.push(Entry {

@@ -308,7 +308,10 @@ impl<P: Protocol, J: Judge<P>, U: Workload<P>, M: Observer<P>> Cast<P, J, U, M> 
         let mut watch =
             (((judge, meter), (Traffic::new(everyone), Digest::new())), record.then(Recorder::new));
         let begin = std::time::Instant::now();
-        let rest = run.go(&mut watch, |(((judge, _), _), _)| is_broken::<P, _>(judge));
+        let rest = run.go(&mut watch, |(((judge, _), _), recorder)| {
+            let full = recorder.as_ref().is_some_and(|recorder| recorder.len() > plan.max_records);
+            full || is_broken::<P, _>(judge)
+        });
         let (((mut judge, meter), (traffic, digest)), recorder) = watch;
         let wall_seconds = begin.elapsed().as_secs_f64();
         judge.end(run.world().steps(), ending(rest));

@@ -25,6 +25,8 @@ pub struct Played {
     pub violation: Option<Violation>,
     /// Where it came out differently from what the script had recorded.
     pub difference: Option<Difference>,
+    /// By block of the script: how many records the trace had when it was over.
+    pub marks: Vec<usize>,
 }
 
 /// Where a script came out differently from what was recorded in it.
@@ -110,6 +112,7 @@ pub(crate) fn play_blocks(script: &Script, prepared: &Prepared, header: Header) 
     let mut script = script.clone();
     let mut difference = None;
     let mut told = false;
+    let mut marks = Vec::new();
     for block in &mut script.blocks {
         let mut lines = Vec::new();
         for (command, line) in &block.commands {
@@ -119,6 +122,7 @@ pub(crate) fn play_blocks(script: &Script, prepared: &Prepared, header: Header) 
         let line = block.commands.first().map_or(0, |(_, line)| *line);
         difference = difference.or_else(|| first_difference(line, &block.recorded, &lines));
         block.recorded = lines;
+        marks.push(stage.observer().as_ref().map_or(0, |(recorder, _)| recorder.len()));
     }
     stage.end();
     let violation = stage.judge().violation().cloned();
@@ -127,7 +131,7 @@ pub(crate) fn play_blocks(script: &Script, prepared: &Prepared, header: Header) 
     if let Some(violation) = &violation {
         append_violation(&mut trace, violation);
     }
-    Ok(Played { script, trace, judgements: stage.judge().judgements(), violation, difference })
+    Ok(Played { script, trace, judgements: stage.judge().judgements(), violation, difference, marks })
 }
 
 fn first_difference(line: usize, recorded: &[String], came_out: &[String]) -> Option<Difference> {
@@ -137,6 +141,7 @@ fn first_difference(line: usize, recorded: &[String], came_out: &[String]) -> Op
 }
 
 /// Tells in one line what a process did with an input.
+#[derive(Clone)]
 pub(crate) struct Narrator {
     lines: Vec<String>,
     phases: Vec<Option<&'static str>>,

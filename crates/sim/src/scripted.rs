@@ -23,6 +23,7 @@ use crate::world::{Fate, Host, Presence, World};
 const TICK: u64 = 1_000;
 
 /// A world driven by hand, with the properties of its family and whoever else watches.
+#[derive(Clone)]
 pub struct ScriptedRun<R> {
     world: World<Erased>,
     host: ScriptedHost,
@@ -40,6 +41,7 @@ pub struct ScriptedRun<R> {
 }
 
 /// Everything that matters for what happens next.
+#[derive(Clone)]
 struct Snapshot {
     step: u64,
     states: Vec<Option<Erased>>,
@@ -68,6 +70,7 @@ impl Snapshot {
 }
 
 /// Keeps what is in flight until somebody says what becomes of it.
+#[derive(Clone)]
 struct ScriptedHost {
     fifo: bool,
     /// The time that the clocks go by: it passes only when the script says so.

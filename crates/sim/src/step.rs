@@ -29,6 +29,82 @@ use crate::world::Presence;
 
 type Prepare = fn(&Setup, &[NodeId]) -> Result<Prepared, PlayError>;
 
+/// A run by hand of which nothing is recorded, so that it is cheap to copy: it stands at a moment of a recorded run.
+#[derive(Clone)]
+pub struct Stage {
+    run: RecordedRun,
+}
+
+impl Stage {
+    /// Carries out one command.
+    ///
+    /// # Errors
+    /// If it is not possible at this moment.
+    pub fn apply(&mut self, command: &Command) -> Result<(), String> {
+        self.run.apply(command)
+    }
+
+    /// The messages in flight, oldest first.
+    #[must_use]
+    pub fn in_flight(&self) -> Vec<InFlight> {
+        self.run.in_flight()
+    }
+
+    /// The timers that are armed.
+    #[must_use]
+    pub fn armed(&self) -> Vec<(NodeId, String)> {
+        self.run.armed()
+    }
+
+    /// Every process as it stands.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Standing> {
+        standings(&self.run)
+    }
+
+    /// Everything about a process that a step may change, and how many messages are in flight: the same again if a step did
+    /// nothing.
+    #[must_use]
+    pub fn fingerprint(&self, process: NodeId) -> Option<(String, usize)> {
+        let world = self.run.world();
+        let place = world.members().position(process)?;
+        Some((format!("{:?}", world.state(place)), world.travelling()))
+    }
+
+    /// The phase of every process that is up.
+    #[must_use]
+    pub fn phases(&self) -> Vec<(NodeId, Phase)> {
+        let world = self.run.world();
+        let up = (0..world.members().len()).filter(|place| world.is_up(*place));
+        up.map(|place| (world.process(place).id, world.state(place).phase())).collect()
+    }
+
+    /// The properties as they stand; what only the end shows is open.
+    #[must_use]
+    pub fn judgements(&self) -> Vec<Judgement> {
+        self.run.judge().judgements()
+    }
+
+    /// The promise that has been broken, if any.
+    #[must_use]
+    pub fn violation(&self) -> Option<&Violation> {
+        self.run.judge().violation()
+    }
+}
+
+fn standings(run: &RecordedRun) -> Vec<Standing> {
+    let world = run.world();
+    let places = 0..world.members().len();
+    let standing = places.map(|place| Standing {
+        id: world.process(place).id,
+        presence: world.presence(place),
+        life: world.life(place),
+        phase: world.state(place).phase(),
+        state: values(&format!("{:?}", world.state(place))),
+    });
+    standing.collect()
+}
+
 /// A run that goes on when it is told to.
 pub struct Stepper {
     setup: Setup,
@@ -194,16 +270,16 @@ impl Stepper {
     /// Every process as it stands.
     #[must_use]
     pub fn processes(&self) -> Vec<Standing> {
-        let world = self.run.world();
-        let places = 0..world.members().len();
-        let standing = places.map(|place| Standing {
-            id: world.process(place).id,
-            presence: world.presence(place),
-            life: world.life(place),
-            phase: world.state(place).phase(),
-            state: values(&format!("{:?}", world.state(place))),
-        });
-        standing.collect()
+        standings(&self.run)
+    }
+
+    /// The beginning of a run of the same setup that these may join, without a record.
+    ///
+    /// # Errors
+    /// If nobody may join.
+    pub fn stage(&self, newcomers: &[NodeId]) -> Result<Stage, PlayError> {
+        let prepared = (self.prepare)(&self.setup, newcomers)?;
+        Ok(Stage { run: RecordedRun::new(&prepared, self.setup.timing, None) })
     }
 
     /// The properties as they stand; what only the end shows is open.

@@ -24,7 +24,7 @@ pub use diagram::{DiagramOptions, diagram};
 pub use invariant::broken_invariant;
 pub use jsonl::TraceError;
 pub use mermaid::mermaid;
-pub use order::{Inconsistency, Order, Waiter, Waits};
+pub use order::{Cone, Inconsistency, Order, Scene, Waiter, Waits};
 pub use record::{Carried, Header, Record, Trace, What};
 pub use script::{
     Block, Carry, Command, Mistake, Script, ScriptError, Setup, Which, commands_by_record, commands_of,
@@ -37,4 +37,4 @@ pub use svg::{
 };
 pub use text::{compact, fields_of, message_text, milliseconds};
 pub use view::View;
-pub use words::{describe, inside_step};
+pub use words::{describe, inside_step, phase_after};

@@ -42,6 +42,17 @@ pub struct Waiter {
     pub answering: Vec<NodeId>,
 }
 
+/// What an event may depend on, and what may depend on it; the event itself is in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cone {
+    /// Of each process the last event in the past.
+    pub past: BTreeMap<NodeId, u64>,
+    /// Of each process the first event in the future.
+    pub future: BTreeMap<NodeId, u64>,
+    /// How many events are in neither.
+    pub concurrent: usize,
+}
+
 /// Who waits for whom at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
@@ -230,17 +241,29 @@ impl<'a> Order<'a> {
         Ok(Ok(flying.collect()))
     }
 
-    /// The send of a message; the cause of an arrival may also be the copy that the network made.
-    fn send_of(&self, record: &Record) -> Option<&'a Record> {
-        let mut at = cause(self.trace, record)?;
-        loop {
-            let cause_record = &self.trace.records[at];
-            match cause_record.what {
-                What::Send(_) => return Some(cause_record),
-                What::Duplicate(_) => at = cause(self.trace, cause_record)?,
-                _ => return None,
+    /// What an event may depend on, and what may depend on it.
+    ///
+    /// # Errors
+    /// If it is no event.
+    pub fn cone(&self, id: u64) -> Result<Cone, String> {
+        let event = self.event(id)?;
+        let mut cone = Cone { past: BTreeMap::new(), future: BTreeMap::new(), concurrent: 0 };
+        for other in self.events() {
+            let Some(process) = other.process else { continue };
+            if self.knows(event, other) {
+                cone.past.insert(process, other.id);
+            }
+            if self.knows(other, event) {
+                cone.future.entry(process).or_insert(other.id);
+            } else if !self.knows(event, other) {
+                cone.concurrent += 1;
             }
         }
+        Ok(cone)
+    }
+
+    fn send_of(&self, record: &Record) -> Option<&'a Record> {
+        send_of(self.trace, record)
     }
 
     /// Who waits for whom after everything that was recorded up to this time, in microseconds.
@@ -249,7 +272,7 @@ impl<'a> Order<'a> {
         let mut scene = Scene::default();
         // Merged clocks may go back a little.
         for record in self.trace.records.iter().filter(|record| record.time <= time) {
-            scene.note(record, self);
+            scene.note(record, self.trace);
         }
         scene.waits(&self.trace.header.nodes)
     }
@@ -291,39 +314,61 @@ impl Waits {
     }
 }
 
+/// The send of a message; the cause of an arrival may also be the copy that the network made.
+fn send_of<'a>(trace: &'a Trace, record: &Record) -> Option<&'a Record> {
+    let mut at = cause(trace, record)?;
+    loop {
+        let cause_record = &trace.records[at];
+        match cause_record.what {
+            What::Send(_) => return Some(cause_record),
+            What::Duplicate(_) => at = cause(trace, cause_record)?,
+            _ => return None,
+        }
+    }
+}
+
 fn cause(trace: &Trace, record: &Record) -> Option<usize> {
     let cause = usize::try_from(record.cause?).ok()?;
     (cause < record.id as usize && cause < trace.records.len()).then_some(cause)
 }
 
-/// What is known of all processes at a moment.
-#[derive(Default)]
-struct Scene {
+/// What is known of all processes at a moment, from the records before it.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
     processes: BTreeMap<NodeId, Seen>,
     /// Messages in flight: by send, with how many copies.
     flying: BTreeMap<u64, (NodeId, NodeId, u32)>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Seen {
     phase: String,
     since: u64,
-    asked: BTreeSet<NodeId>,
+    /// Whom it has sent something that counts, and the record with which that arrived.
+    asked: BTreeMap<NodeId, Option<u64>>,
     is_down: bool,
 }
 
 impl Scene {
-    fn note(&mut self, record: &Record, order: &Order<'_>) {
+    /// Takes the next record of a trace into account.
+    pub fn note(&mut self, record: &Record, trace: &Trace) {
         match &record.what {
             What::Send(message) => {
                 self.flying.insert(record.id, (message.from, message.to, 1));
             }
             What::Duplicate(_) | What::Deliver(_) | What::Drop(_) => {
-                if let Some(flight) = order.send_of(record).and_then(|send| self.flying.get_mut(&send.id)) {
+                let send = send_of(trace, record).map(|send| send.id);
+                if let Some(flight) = send.and_then(|send| self.flying.get_mut(&send)) {
                     flight.2 = match record.what {
                         What::Duplicate(_) => flight.2 + 1,
                         _ => flight.2.saturating_sub(1),
                     };
+                }
+                // What has arrived need not be looked at again.
+                if let Some(send) =
+                    send.filter(|send| self.flying.get(send).is_some_and(|flight| flight.2 == 0))
+                {
+                    self.flying.remove(&send);
                 }
             }
             _ => {}
@@ -341,14 +386,28 @@ impl Scene {
             *seen = Seen { phase: phase.to_owned(), since: record.id, ..Seen::default() };
         }
         match &record.what {
-            What::Send(message) if !message.overhead => drop(seen.asked.insert(message.to)),
-            What::Deliver(message) => drop(seen.asked.remove(&message.from)),
+            What::Send(message) if !message.overhead => drop(seen.asked.entry(message.to).or_default()),
+            What::Deliver(message) => {
+                let send = send_of(trace, record).map(|send| send.id);
+                // What was sent before the question had arrived is no answer.
+                let answers = |arrived: &Option<u64>| arrived.is_some_and(|arrived| send > Some(arrived));
+                if seen.asked.get(&message.from).is_some_and(answers) {
+                    seen.asked.remove(&message.from);
+                }
+                let asker = self.processes.get_mut(&message.from);
+                let question = asker.filter(|asker| send > Some(asker.since));
+                if let Some(arrived) = question.and_then(|asker| asker.asked.get_mut(&message.to)) {
+                    arrived.get_or_insert(record.id);
+                }
+            }
             _ => {}
         }
     }
 
-    fn waits(&self, nodes: &[NodeId]) -> Waits {
-        let flying = self.flying.values().filter(|(.., copies)| *copies > 0);
+    /// Who waits for whom by now.
+    #[must_use]
+    pub fn waits(&self, nodes: &[NodeId]) -> Waits {
+        let flying = self.flying.values();
         let mut waits = Waits { receiving: flying.map(|(_, to, _)| *to).collect(), ..Waits::default() };
         for process in nodes {
             let Some(seen) = self.processes.get(process) else { continue };
@@ -356,13 +415,13 @@ impl Scene {
                 _ if seen.is_down => waits.down.push(*process),
                 Band::Holding => waits.holders.push(*process),
                 Band::Waiting => {
-                    let flying = self.flying.values().filter(|(_, to, copies)| to == process && *copies > 0);
+                    let flying = self.flying.values().filter(|(_, to, _)| to == process);
                     let answering: BTreeSet<NodeId> = flying.map(|(from, ..)| *from).collect();
                     waits.waiters.push(Waiter {
                         process: *process,
                         phase: seen.phase.clone(),
                         since: seen.since,
-                        silent: seen.asked.difference(&answering).copied().collect(),
+                        silent: seen.asked.keys().filter(|peer| !answering.contains(peer)).copied().collect(),
                         answering: answering.into_iter().collect(),
                     });
                 }

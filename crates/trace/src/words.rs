@@ -75,7 +75,8 @@ pub(crate) fn band(phase: &str) -> Band {
 
 /// The phase of its process after a record, if the record tells it. A process that is down has none, and one that has
 /// just come up is yet to say what it does; recorders may still write the last phase of the life before.
-pub(crate) fn phase_after(record: &Record) -> Option<&str> {
+#[must_use]
+pub fn phase_after(record: &Record) -> Option<&str> {
     let is_alive =
         record.what.is_lived() && !matches!(record.what, What::Crash { .. } | What::Restart { .. });
     (is_alive && !record.phase.is_empty()).then_some(record.phase.as_str())

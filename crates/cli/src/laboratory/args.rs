@@ -4,6 +4,7 @@ mod check;
 mod clock;
 mod compare;
 mod example;
+mod lab;
 mod live;
 mod order;
 mod step;
@@ -30,6 +31,7 @@ pub use check::{CheckArgs, RecordedMoment};
 pub use clock::{ClockArgs, ClockCommand, QueryArgs, ServeArgs};
 pub use compare::CompareArgs;
 pub use example::ExampleArgs;
+pub use lab::LabArgs;
 pub use live::{CertArgs, ClusterArgs, ClusterCommand, Groups, LockArgs, NodeArgs, StartArgs};
 pub use order::{Cut, OrderArgs};
 pub use step::StepArgs;
@@ -45,6 +47,8 @@ pub enum LaboratoryCommand {
     Example(Box<ExampleArgs>),
     /// Simulate runs: diagram, costs beside the formula, properties.
     Sim(Box<SimArgs>),
+    /// Show runs on a page: step through them, interfere, search.
+    Lab(LabArgs),
     /// Drive a run by hand: choose what happens next, go back.
     Step(StepArgs),
     /// Search all runs: every order of messages, every failure.
@@ -232,6 +236,9 @@ pub struct SimArgs {
     /// Write the run as a script that can be played, and changed by hand.
     #[arg(long, value_name = "FILE", conflicts_with = "seeds", help_heading = OUTPUT)]
     pub save_script: Option<PathBuf>,
+    /// Write a page that plays the run, in one file, without a server.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "script"], help_heading = OUTPUT)]
+    pub html: Option<PathBuf>,
     /// Write the numbers as CSV, a row for each seed.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub csv: Option<PathBuf>,
@@ -690,7 +697,8 @@ impl Given {
     }
 }
 
-fn is_decisive(heading: &str) -> bool {
+/// Whether an option decides how a run goes.
+pub fn is_decisive(heading: &str) -> bool {
     DECISIVE.contains(&heading)
 }
 

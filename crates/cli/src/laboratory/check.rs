@@ -22,23 +22,7 @@ use crate::failure::{Failure, Verdict, nearest};
 /// Searches all runs of an algorithm.
 pub fn run(args: &CheckArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let led = args.from.as_ref().map(Led::read).transpose()?;
-    let entry = entry(args.algo.as_deref(), led.as_ref(), catalogue)?;
-    let about = entry.about;
-    let name = led.as_ref().map_or(args.mutant.as_deref(), |led| led.setup.mutant.as_deref());
-    let mutant = name.map(|name| find_mutant(about, name)).transpose()?;
-    check_family(about, args, &catalogue.families())?;
-    let setup = match &led {
-        Some(led) => led.setup.clone(),
-        None => setup(about, args, mutant)?,
-    };
-    let members = Members::listed(setup.nodes.clone());
-    check_named("--start", args.start.as_ref(), &members)?;
-    check_named("--crash-only", args.crash_only.as_ref(), &members)?;
-    let clocks = Ids(args.clock.iter().map(|(process, _)| *process).collect());
-    check_named("--clock", Some(&clocks), &members)?;
-    let lead = led.map_or_else(Vec::new, |led| led.commands);
-    check_crashes(args, &members)?;
-    let attempts = attempts(args, mutant, &lead)?;
+    let (job, attempts) = Job::understood(args, led, catalogue)?;
     args.output.check_with(args.save_script.as_deref())?;
     if args.depth.is_none() && args.time.is_none() {
         warn_of_size(&attempts[0]);
@@ -51,7 +35,7 @@ pub fn run(args: &CheckArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> 
             ..options
         })
         .collect();
-    Job { args, entry, about, setup }.run(&attempts)
+    job.run(&attempts)
 }
 
 /// The exit code of a search that broke nothing and did not see everything.
@@ -103,7 +87,7 @@ fn setup(about: &About, args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Set
 }
 
 /// A recorded run up to a moment.
-struct Led {
+pub struct Led {
     setup: Setup,
     commands: Vec<Command>,
 }
@@ -113,11 +97,20 @@ impl Led {
         let named =
             |error: &dyn core::fmt::Display| Failure::new(format!("{}: {error}", moment.trace.display()));
         let text = files::read(&moment.trace)?;
-        let mut trace = Trace::read_jsonl(&text).map_err(|error| named(&error))?;
+        let trace = Trace::read_jsonl(&text).map_err(|error| named(&error))?;
         let step = moment.step.unwrap_or(trace.records.len());
         if step > trace.records.len() {
             return Err(named(&format!("it has {} records, and not {step}", trace.records.len())));
         }
+        Self::of(trace, step, &named)
+    }
+
+    /// A trace up to a record; `named` says which trace it is.
+    pub fn of(
+        mut trace: Trace,
+        step: usize,
+        named: &dyn Fn(&dyn core::fmt::Display) -> Failure,
+    ) -> Result<Self, Failure> {
         trace.records.truncate(step);
         if let Some(record) = trace.records.iter().find(|record| is_foreign(&record.what)) {
             let (id, what) = (record.id, describe(record));
@@ -306,20 +299,61 @@ fn three_quarters() -> usize {
 }
 
 /// What was asked for, understood.
-struct Job<'a> {
+pub struct Job<'a> {
     args: &'a CheckArgs,
     entry: Entry,
     about: &'static About,
     setup: Setup,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    /// What is searched, and the searches to make.
+    pub fn understood(
+        args: &'a CheckArgs,
+        led: Option<Led>,
+        catalogue: &Catalogue,
+    ) -> Result<(Self, Vec<Options>), Failure> {
+        let entry = entry(args.algo.as_deref(), led.as_ref(), catalogue)?;
+        let about = entry.about;
+        let name = led.as_ref().map_or(args.mutant.as_deref(), |led| led.setup.mutant.as_deref());
+        let mutant = name.map(|name| find_mutant(about, name)).transpose()?;
+        check_family(about, args, &catalogue.families())?;
+        let setup = match &led {
+            Some(led) => led.setup.clone(),
+            None => setup(about, args, mutant)?,
+        };
+        let members = Members::listed(setup.nodes.clone());
+        check_named("--start", args.start.as_ref(), &members)?;
+        check_named("--crash-only", args.crash_only.as_ref(), &members)?;
+        let clocks = Ids(args.clock.iter().map(|(process, _)| *process).collect());
+        check_named("--clock", Some(&clocks), &members)?;
+        let lead = led.map_or_else(Vec::new, |led| led.commands);
+        check_crashes(args, &members)?;
+        let attempts = attempts(args, mutant, &lead)?;
+        Ok((Self { args, entry, about, setup }, attempts))
+    }
+
+    /// Searches one after the other, until one tells something, and says how far it is.
+    pub fn watched(
+        &self,
+        attempts: &[Options],
+        watch: &mut dyn FnMut(&conclave_check::Progress),
+    ) -> Result<(Report, Value), Failure> {
+        let (_, mut report) = self.first_telling(attempts, watch)?;
+        let replayed = report.counterexample.as_mut().map(|found| Replayed::of(found, self.entry));
+        let json = json(&report, replayed.as_ref(), None);
+        Ok((report, json))
+    }
+
     fn run(&self, attempts: &[Options]) -> Result<Verdict, Failure> {
-        let (options, mut report) = self.first_telling(attempts)?;
+        let shown = Shown::start(self.about.name);
+        let mut watch = |progress: &conclave_check::Progress| shown.tell(*progress);
+        let (options, mut report) = self.first_telling(attempts, &mut watch)?;
         let full = match self.args.verify_reduction {
-            true => Some(self.search(&Options { reduce: false, ..options.clone() })?),
+            true => Some(self.search(&Options { reduce: false, ..options.clone() }, &mut watch)?),
             false => None,
         };
+        drop(shown);
         let replayed = report.counterexample.as_mut().map(|found| Replayed::of(found, self.entry));
         let compared = full.as_ref().map(|full| Compared::of(&report, full));
         self.write(&report, replayed.as_ref())?;
@@ -337,29 +371,28 @@ impl Job<'_> {
     }
 
     /// The first search that breaks something or does not come to its end, or else the last.
-    fn first_telling<'a>(&self, attempts: &'a [Options]) -> Result<(&'a Options, Report), Failure> {
+    fn first_telling<'o>(
+        &self,
+        attempts: &'o [Options],
+        watch: &mut dyn FnMut(&conclave_check::Progress),
+    ) -> Result<(&'o Options, Report), Failure> {
         let (last, others) = attempts.split_last().expect("there is something to search");
         for options in others {
-            let report = self.search(options)?;
+            let report = self.search(options, watch)?;
             if !report.complete {
                 return Ok((options, report));
             }
         }
-        Ok((last, self.search(last)?))
+        Ok((last, self.search(last, watch)?))
     }
 
-    fn search(&self, options: &Options) -> Result<Report, Failure> {
-        let latest = Arc::new(Mutex::new(None::<conclave_check::Progress>));
-        let shown = Arc::clone(&latest);
+    fn search(
+        &self,
+        options: &Options,
+        watch: &mut dyn FnMut(&conclave_check::Progress),
+    ) -> Result<Report, Failure> {
         let name = self.about.name;
-        let _line = Progress::start(move |_| {
-            let progress = *shown.lock().unwrap_or_else(PoisonError::into_inner);
-            progress.map_or_else(|| format!("checking {name}"), |progress| how_far(name, &progress))
-        });
-        let mut watch = |progress: &conclave_check::Progress| {
-            *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(*progress);
-        };
-        (self.entry.check)(&self.setup, options, &mut watch).map_err(|error| match &error {
+        (self.entry.check)(&self.setup, options, watch).map_err(|error| match &error {
             CheckError::Setting(_) => {
                 Failure::new(error).hint(format!("'conclave list {name}' shows what there is"))
             }
@@ -403,6 +436,28 @@ impl Job<'_> {
             page += &format!("\n{}", drawn(&played.trace, &self.args.output));
         }
         page + &replayed.text(self.args.save_script.as_deref())
+    }
+}
+
+/// The line on the terminal that says how far a search has come.
+struct Shown {
+    latest: Arc<Mutex<Option<conclave_check::Progress>>>,
+    _line: Progress,
+}
+
+impl Shown {
+    fn start(name: &'static str) -> Self {
+        let latest = Arc::new(Mutex::new(None::<conclave_check::Progress>));
+        let shown = Arc::clone(&latest);
+        let line = Progress::start(move |_| {
+            let progress = *shown.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.map_or_else(|| format!("checking {name}"), |progress| how_far(name, &progress))
+        });
+        Self { latest, _line: line }
+    }
+
+    fn tell(&self, progress: conclave_check::Progress) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
     }
 }
 

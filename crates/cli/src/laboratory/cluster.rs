@@ -101,23 +101,36 @@ fn command_to(
 }
 
 fn start(args: &StartArgs, name: Option<&str>, catalogue: &Catalogue) -> Result<Verdict, Failure> {
+    // Before anything of an earlier cluster is removed.
+    let plan = plan(args, catalogue)?;
+    let is_named = name.is_some();
+    let name = name.map_or_else(|| free_name(&home(), &args.algo), |name| Ok(name.to_owned()))?;
+    if args.detach {
+        return detach(&name, is_named);
+    }
+    let plan = Plan { name, ..plan };
+    let supervisor = Supervisor::start(&plan)?;
+    output::show(&who_is_who(supervisor.manifest(), supervisor.dir()))?;
+    let shared = Arc::new(Mutex::new(supervisor));
+    take_orders(&shared)?;
+    console(&shared, catalogue)?;
+    held(&shared).stop();
+    Ok(Verdict::Held)
+}
+
+/// What a cluster shall be that is yet to get its name.
+pub fn plan(args: &StartArgs, catalogue: &Catalogue) -> Result<Plan, Failure> {
     let entry = catalogue.find(&args.algo).ok_or_else(|| no_such_algorithm(&args.algo, catalogue))?;
     let members = args::members(args.ids.as_ref(), args.n, 3)?;
     if members.len() > 64 {
         return Err(Failure::new("more than 64 processes on one machine are left to the simulator"));
     }
     let settings = settings(&args.set, &[])?;
-    // Before anything of an earlier cluster is removed.
     (entry.fits)(entry.about, &settings, &members).map_err(Failure::new)?;
-    let is_named = name.is_some();
-    let name = name.map_or_else(|| free_name(&home(), &args.algo), |name| Ok(name.to_owned()))?;
-    if args.detach {
-        return detach(&name, is_named);
-    }
     let program = std::env::current_exe().map_err(|error| Failure::new(format!("where am I? {error}")))?;
-    let plan = Plan {
+    Ok(Plan {
         home: home(),
-        name,
+        name: String::new(),
         algorithm: args.algo.clone(),
         ids: members.iter().collect(),
         settings,
@@ -126,14 +139,7 @@ fn start(args: &StartArgs, name: Option<&str>, catalogue: &Catalogue) -> Result<
         suspect_after: args.suspect_after,
         clocks: args.clock.clone(),
         program,
-    };
-    let supervisor = Supervisor::start(&plan)?;
-    output::show(&who_is_who(supervisor.manifest(), supervisor.dir()))?;
-    let shared = Arc::new(Mutex::new(supervisor));
-    take_orders(&shared)?;
-    console(&shared, catalogue)?;
-    held(&shared).stop();
-    Ok(Verdict::Held)
+    })
 }
 
 /// Starts the same in the background, and waits until it is up.

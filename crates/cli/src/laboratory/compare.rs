@@ -4,7 +4,6 @@ mod export;
 mod measured;
 mod tables;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use conclave_algorithms::demand::{Load, PlannedAsk, Who};
@@ -27,6 +26,33 @@ pub use tables::number;
 
 /// Runs every algorithm at every size, and tells what came out.
 pub fn run(args: &CompareArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
+    let (entries, family) = understood(args, catalogue)?;
+    for path in args.csv.iter().chain(&args.svg) {
+        files::check(path)?;
+    }
+    let done = Arc::new(Mutex::new(Done::default()));
+    let shown = Arc::clone(&done);
+    let progress = Progress::start(move |passed| {
+        let Done { points, of, what } = shown.lock().map(|done| done.clone()).unwrap_or_default();
+        format!("{points} of {of} points, {what}, {} s", passed.as_secs())
+    });
+    let comparison = measured(args, family, &entries, &mut |now| {
+        if let Ok(mut done) = done.lock() {
+            *done = now;
+        }
+    })?;
+    drop(progress);
+    comparison.write(args)?;
+    if args.json {
+        output::show_json(&comparison.json())?;
+    } else {
+        output::show(&comparison.page())?;
+    }
+    Ok(Verdict::of(comparison.agrees()))
+}
+
+/// What is compared, and that it can be.
+pub fn understood(args: &CompareArgs, catalogue: &Catalogue) -> Result<(Vec<Entry>, Kind), Failure> {
     let entries = chosen(&args.what, catalogue)?;
     let family = entries[0].about.family;
     if let Some(other) = entries.iter().find(|entry| entry.about.family != family) {
@@ -38,20 +64,32 @@ pub fn run(args: &CompareArgs, catalogue: &Catalogue) -> Result<Verdict, Failure
     }
     check_options(args, &family)?;
     check_settings(args, &entries)?;
-    for path in args.csv.iter().chain(&args.svg) {
-        files::check(path)?;
+    Ok((entries, family))
+}
+
+/// How far a comparison has come.
+#[derive(Clone, Default)]
+pub struct Done {
+    /// So many points are measured.
+    pub points: usize,
+    /// Of so many.
+    pub of: usize,
+    /// What is measured now.
+    pub what: String,
+}
+
+/// Runs everything, and says how far it is.
+pub fn measured(
+    args: &CompareArgs,
+    family: Kind,
+    entries: &[Entry],
+    watch: &mut dyn FnMut(Done),
+) -> Result<Comparison, Failure> {
+    let comparison = Comparison::of(args, family, entries, watch);
+    match (comparison.points.as_slice(), comparison.skipped.as_slice()) {
+        ([], [why, ..]) => Err(Failure::new(format!("nothing can be measured: {why}"))),
+        _ => Ok(comparison),
     }
-    let comparison = Comparison::of(args, family, &entries);
-    if let ([], [why, ..]) = (comparison.points.as_slice(), comparison.skipped.as_slice()) {
-        return Err(Failure::new(format!("nothing can be measured: {why}")));
-    }
-    comparison.write(args)?;
-    if args.json {
-        output::show_json(&comparison.json())?;
-    } else {
-        output::show(&comparison.page())?;
-    }
-    Ok(Verdict::of(comparison.agrees()))
 }
 
 /// The algorithms that are named, or all of a family.
@@ -194,17 +232,11 @@ pub struct Promises {
 }
 
 impl Comparison {
-    fn of(args: &CompareArgs, family: Kind, entries: &[Entry]) -> Self {
+    fn of(args: &CompareArgs, family: Kind, entries: &[Entry], watch: &mut dyn FnMut(Done)) -> Self {
         let scenarios = Scenario::all(&family, args);
         let sizes = args.n.0.clone();
-        let total = entries.len() * scenarios.len() * sizes.len();
-        let done = Arc::new(AtomicUsize::new(0));
-        let now = Arc::new(Mutex::new(String::new()));
-        let (shown, current) = (Arc::clone(&done), Arc::clone(&now));
-        let _progress = Progress::start(move |passed| {
-            let what = current.lock().map(|what| what.clone()).unwrap_or_default();
-            format!("{} of {total} points, {what}, {} s", shown.load(Ordering::Relaxed), passed.as_secs())
-        });
+        let of = entries.len() * scenarios.len() * sizes.len();
+        let mut points = 0;
         let mut comparison = Self {
             family,
             entries: entries.to_vec(),
@@ -220,11 +252,9 @@ impl Comparison {
             comparison.promises.push(Promises::default());
             for scenario in comparison.scenarios.clone() {
                 for n in comparison.sizes.clone() {
-                    if let Ok(mut what) = now.lock() {
-                        *what = format!("{}, n = {n}", entry.about.name);
-                    }
+                    watch(Done { points, of, what: format!("{}, n = {n}", entry.about.name) });
                     comparison.measure(args, *entry, scenario, n);
-                    done.fetch_add(1, Ordering::Relaxed);
+                    points += 1;
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! It says what the code and the pages say already: claims come from the judges, rules and words from the tables in
 //! docs, the rest from what the algorithms say of themselves.
 
-mod pages;
+pub mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -216,7 +216,7 @@ fn topics(catalogue: &Catalogue) -> Vec<Topic> {
 }
 
 /// What the judge of each algorithm looks at, found by playing a script in which nothing happens.
-fn judged(catalogue: &Catalogue) -> Vec<(&'static About, Vec<Judgement>)> {
+pub fn judged(catalogue: &Catalogue) -> Vec<(&'static About, Vec<Judgement>)> {
     let judged = catalogue.all().into_iter().map(|about| {
         let run = Command::Run(Setup::numbered(about.name, 3));
         let script = Script { blocks: vec![Block { commands: vec![(run, 1)], ..Block::default() }] };

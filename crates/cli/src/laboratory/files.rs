@@ -149,15 +149,7 @@ impl OutputArgs {
         if let Some(path) = &self.trace {
             write(path, |mut out| trace.write_jsonl(&mut out))?;
         }
-        let options = SvgOptions {
-            stamps: self.stamps.into(),
-            counted: self.count.into(),
-            axis: self.axis.into(),
-            theme: self.theme.into(),
-            title: self.title(trace),
-            ..SvgOptions::default()
-        };
-        text(&self.svg, &|| svg(&self.shown(trace), &options))?;
+        text(&self.svg, &|| self.drawing(trace))?;
         text(&self.shiviz, &|| shiviz(trace))?;
         text(&self.mermaid, &|| mermaid(&self.shown(trace)))?;
         let Some(path) = &self.plot else { return Ok(()) };
@@ -166,6 +158,19 @@ impl OutputArgs {
                 .hint("--plot is for the algorithms of physical clocks")
         })?;
         write(path, |out| out.write_all(plot.svg(self.theme.into()).as_bytes()))
+    }
+
+    /// The space-time diagram.
+    pub fn drawing(&self, trace: &Trace) -> String {
+        let options = SvgOptions {
+            stamps: self.stamps.into(),
+            counted: self.count.into(),
+            axis: self.axis.into(),
+            theme: self.theme.into(),
+            title: self.title(trace),
+            ..SvgOptions::default()
+        };
+        svg(&self.shown(trace), &options)
     }
 
     /// What the title of a drawing says where only a part is drawn.
@@ -212,8 +217,14 @@ impl OutputArgs {
     }
 }
 
-/// Writes a run as a script: what it was told to do, and what came of it.
+/// Writes a run as a script.
 pub fn save_script(path: &Path, trace: &Trace, catalogue: &Catalogue) -> Result<(), Failure> {
+    let text = script(trace, catalogue)?;
+    write(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// A run as a script: what it was told to do, and what came of it.
+pub fn script(trace: &Trace, catalogue: &Catalogue) -> Result<String, Failure> {
     let failed =
         |why: &dyn core::fmt::Display| Failure::new(format!("this run cannot be written as a script: {why}"));
     let run = Command::Run(Setup::from_header(&trace.header));
@@ -236,5 +247,5 @@ pub fn save_script(path: &Path, trace: &Trace, catalogue: &Catalogue) -> Result<
     }
     let text = script.to_string();
     Script::parse(&text).map_err(|error| failed(&error))?;
-    write(path, |out| out.write_all(text.as_bytes()))
+    Ok(text)
 }

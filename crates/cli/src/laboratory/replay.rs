@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use conclave_lab::Recorded;
 use conclave_sim::{Difference, PlayError, Played, Property};
 use conclave_trace::{
     Block, Command, Header, Record, Script, Setup, Trace, What, commands_by_record, describe,
@@ -143,7 +144,7 @@ fn broken_line(property: &str, detail: &str) -> String {
     lines.lines().map(|line| format!("{}\n", line.red().bold())).collect()
 }
 
-fn script_json(path: &Path, played: &Played, updated: bool) -> Value {
+pub fn script_json(path: &Path, played: &Played, updated: bool) -> Value {
     let difference = played.difference.as_ref().map(|difference| {
         json!({ "line": difference.line, "recorded": difference.recorded, "came_out": difference.came_out })
     });
@@ -193,6 +194,28 @@ pub fn live(
         .write_jsonl(&mut text)
         .map_err(|error| Failure::new(format!("the trace cannot be written: {error}")))?;
     replay_trace(Path::new(name), &String::from_utf8_lossy(&text), output, &|_| Ok(()), catalogue)
+}
+
+/// What became of the promises in a run of real processes, for the lab.
+pub fn recorded(name: &str, trace: &Trace, catalogue: &Catalogue) -> Result<Recorded, Failure> {
+    let named = |error: &dyn core::fmt::Display| Failure::new(format!("{name}: {error}"));
+    let lines: Vec<usize> = (2..).take(trace.records.len()).collect();
+    let repeated =
+        Repeated::of(trace, &lines, catalogue).map_err(|error| unplayable(error, &named, catalogue))?;
+    let report = repeated.json(Path::new(name), trace).to_string();
+    let Repeated { played, unjudged, .. } = repeated;
+    let (judgements, violation) =
+        played.map_or_else(Default::default, |played| (played.judgements, played.violation));
+    let (promised, other): (Vec<_>, Vec<_>) =
+        judgements.into_iter().partition(|judgement| judgement.promised);
+    let plain = |list: Vec<_>| list.into_iter().map(Property::from).collect();
+    Ok(Recorded {
+        report,
+        promised: plain(promised),
+        other: plain(other),
+        violation: violation.filter(|_| unjudged.is_none()),
+        unjudged: unjudged.map(|_| "not judged again, because there were pauses or cuts"),
+    })
 }
 
 fn replay_trace(

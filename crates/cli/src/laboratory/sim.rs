@@ -23,7 +23,7 @@ use super::args::{DiagramArg, Given, OutputArgs, Seeds, SimArgs, members};
 use super::catalogue::{Catalogue, Entry};
 use super::output::{self, Progress, Sheet, grouped, indented, judged, notice, terminal_width, violated};
 use super::replay;
-use super::{files, no_such_algorithm};
+use super::{files, lab, no_such_algorithm};
 use crate::failure::{Failure, Verdict};
 
 /// Simulates a run, or one for each of many seeds.
@@ -47,28 +47,11 @@ pub fn run(args: &SimArgs, given: &Given, catalogue: &Catalogue) -> Result<Verdi
             return Err(Failure::new("no algorithm is given").hint("'conclave list' shows all of them"));
         }
     };
-    let entry = catalogue.find(name).ok_or_else(|| no_such_algorithm(name, catalogue))?;
-    let about = entry.about;
-    check_family(about, given, &catalogue.families())?;
-    let members = members(args.ids.as_ref(), args.n, 3)?;
-    let plan = plan(about, args, &members)?;
-    check_size(about, &plan)?;
-    check_delays(about, &plan)?;
-    let setup = Setup {
-        algorithm: about.name.into(),
-        nodes: members.iter().collect(),
-        settings: settings(&args.set, &args.stamp)?,
-        mutant: args.mutant.clone(),
-        channels: args.channels.map(|channels| Channels::from(channels).name().into()),
-        locks: args.locks,
-        timing: Timing::default(),
-    };
-    let expected = (entry.expected_messages)(&setup, &plan).map_err(|error| {
-        Failure::new(error).hint(format!("'conclave list {}' shows what there is", about.name))
-    })?;
-    warn_of_length(expected, &plan);
-    args.output.check_only(&plan.everyone().iter().collect::<Vec<_>>())?;
-    Job { args, given, entry, about, setup, plan, catalogue }.run()
+    let job = Job::understood(name, args, given, catalogue)?;
+    let expected = job.expected_messages()?;
+    warn_of_length(expected, &job.plan);
+    args.output.check_only(&job.plan.everyone().iter().collect::<Vec<_>>())?;
+    job.run()
 }
 
 /// Refuses options that mean something to other families only.
@@ -239,20 +222,73 @@ fn warn_of_length(messages: u64, plan: &Plan) {
 }
 
 /// What was asked for, understood.
-struct Job<'a> {
+pub struct Job<'a> {
     args: &'a SimArgs,
     given: &'a Given,
     entry: Entry,
     about: &'static About,
-    setup: Setup,
-    plan: Plan,
+    pub setup: Setup,
+    pub plan: Plan,
     catalogue: &'a Catalogue,
 }
 
-impl Job<'_> {
+impl<'j> Job<'j> {
+    /// Understands the options of a run of this algorithm.
+    pub fn understood(
+        name: &str,
+        args: &'j SimArgs,
+        given: &'j Given,
+        catalogue: &'j Catalogue,
+    ) -> Result<Self, Failure> {
+        let entry = catalogue.find(name).ok_or_else(|| no_such_algorithm(name, catalogue))?;
+        let about = entry.about;
+        check_family(about, given, &catalogue.families())?;
+        let members = members(args.ids.as_ref(), args.n, 3)?;
+        let plan = plan(about, args, &members)?;
+        check_size(about, &plan)?;
+        check_delays(about, &plan)?;
+        let setup = Setup {
+            algorithm: about.name.into(),
+            nodes: members.iter().collect(),
+            settings: settings(&args.set, &args.stamp)?,
+            mutant: args.mutant.clone(),
+            channels: args.channels.map(|channels| Channels::from(channels).name().into()),
+            locks: args.locks,
+            timing: Timing::default(),
+        };
+        Ok(Self { args, given, entry, about, setup, plan, catalogue })
+    }
+
+    /// About how many messages the run takes.
+    pub fn expected_messages(&self) -> Result<u64, Failure> {
+        (self.entry.expected_messages)(&self.setup, &self.plan).map_err(|error| {
+            Failure::new(error).hint(format!("'conclave list {}' shows what there is", self.about.name))
+        })
+    }
+
+    /// A short script that breaks this property as the run does, if one is found.
+    pub fn shrunk(&self, property: &str) -> Option<Script> {
+        (self.entry.shrink)(&self.setup, &self.plan, property)
+    }
+
+    /// One run, with a record of it, its report, and the command that repeats it.
+    pub fn recorded(&self) -> Result<(Outcome, String, String), Failure> {
+        let outcome = self.simulate(&self.plan, true)?;
+        let (report, rerun) = self.told(&outcome)?;
+        Ok((outcome, report, rerun))
+    }
+
+    /// The report of a run in JSON, and the command that repeats it.
+    fn told(&self, outcome: &Outcome) -> Result<(String, String), Failure> {
+        let rerun = self.given.command(self.about.name, self.plan.seed);
+        let report = serde_json::to_string(&Full::new(outcome, None)).map_err(Failure::new)?;
+        Ok((report, rerun))
+    }
+
     fn run(&self) -> Result<Verdict, Failure> {
         self.output().check_with(self.args.save_script.as_deref())?;
         self.output().check_with(self.args.csv.as_deref())?;
+        self.output().check_with(self.args.html.as_deref())?;
         match self.args.seeds {
             Some(seeds) => self.sweep(seeds),
             None => self.single(),
@@ -270,7 +306,8 @@ impl Job<'_> {
     fn single(&self) -> Result<Verdict, Failure> {
         let draws = draws(self.output(), self.about, &self.plan);
         let progress = Progress::start(|passed| format!("simulating, {} s", passed.as_secs()));
-        let records = draws || self.output().wants_files() || self.args.save_script.is_some();
+        let files = [&self.args.save_script, &self.args.html];
+        let records = draws || self.output().wants_files() || files.into_iter().any(Option::is_some);
         let outcome = self.simulate(&self.plan, records)?;
         drop(progress);
         let broken = outcome.violation.as_ref().map(|violation| self.explain(&self.plan, violation));
@@ -278,6 +315,11 @@ impl Job<'_> {
             self.output().write(trace)?;
             if let Some(path) = &self.args.save_script {
                 files::save_script(path, trace, self.catalogue)?;
+            }
+            if let Some(path) = &self.args.html {
+                let (report, command) = self.told(&outcome)?;
+                let page = lab::html(&self.setup, &outcome, report, command, self.catalogue)?;
+                files::write(path, |out| out.write_all(page.as_bytes()))?;
             }
         }
         self.write_csv(&[table::Row::of(&outcome)])?;

@@ -28,6 +28,21 @@ impl Comparison {
         Ok(())
     }
 
+    /// The plots, for a page.
+    pub fn plots_json(&self) -> Value {
+        let plots = self.scenarios.iter().map(|scenario| {
+            let Plot { title, x, y, series } = self.plot(*scenario);
+            let series = series.iter().map(|series| {
+                let points: Vec<_> = series.points.iter().map(|point| (point.x, point.mean)).collect();
+                let curve: Vec<_> =
+                    series.curve.iter().map(|bounds| (bounds.x, bounds.low, bounds.high)).collect();
+                json!({ "algorithm": series.name, "formula": series.formula, "points": points, "curve": curve })
+            });
+            json!({ "title": title, "x": x, "y": y, "series": series.collect::<Vec<_>>() })
+        });
+        plots.collect()
+    }
+
     fn plot(&self, scenario: Scenario) -> Plot {
         let per = match self.family.counted.0 {
             one if self.family.options.contains(&"--entries") => format!("messages per {one}"),

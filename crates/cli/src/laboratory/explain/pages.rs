@@ -162,7 +162,8 @@ pub fn idea(algorithm: &str) -> Option<String> {
     Some(plain(&paragraph.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-fn page(algorithm: &str) -> Option<&'static str> {
+/// The page of an algorithm.
+pub fn page(algorithm: &str) -> Option<&'static str> {
     PAGES.iter().find(|(name, _)| *name == algorithm).map(|(_, page)| *page)
 }
 

@@ -38,7 +38,7 @@ export type Waits = {
 };
 export type Moment = {
   at: number; steps: number; time: number; events: [number, number]; command: string | null; happened: string[]; processes: ProcessState[];
-  in_flight: InFlight[]; timers: { process: number; timer: string; command: string }[]; properties: Property[]; violation: any; waits: Waits | null; commands: string[];
+  in_flight: InFlight[]; in_flight_total?: number; timers: { process: number; timer: string; command: string }[]; properties: Property[]; violation: any; waits: Waits | null; commands: string[];
 };
 export type Order = { event: number; past: Record<string, number>; future: Record<string, number>; concurrent: number };
 export type Cut = { consistent: boolean; sentence: string; in_flight?: number[]; arrival?: number; send?: number; channels?: { from: number; to: number; sends: number[]; messages: string[] }[] };

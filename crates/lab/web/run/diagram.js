@@ -171,7 +171,7 @@ export function createDiagram(holder, firstModel, options) {
     if (width <= 1 || height <= 1) return;
     hatch ??= makeHatch();
     ink.fillStyle = colours.bg;
-    ink.fillRect(0, 0, width, height);
+    ink.fillRect(0, 0, width + 1, height + 1);
     ink.font = "12px system-ui, sans-serif";
     ink.textBaseline = "middle";
     const inView = visible();

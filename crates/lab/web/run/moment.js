@@ -100,7 +100,8 @@ function processSection(moment, nameOf, actions, menu, opened) {
 function flightSection(moment, nameOf, actions, menu, colourOf, reveal) {
   const say = texts.moment;
   const flying = moment.in_flight;
-  return h("section", null, h("h3", null, `${say.inFlight} (${flying.length})`),
+  const total = moment.in_flight_total ?? flying.length;
+  return h("section", null, h("h3", null, `${say.inFlight} (${total})`),
     flying.length === 0 ? h("p.soft", null, say.nothingInFlight) : h("ul.plain.flight", null, flying.slice(0, LISTED_MESSAGES).map((item) => {
       const swatch = h("span.swatch", { "aria-hidden": "true" });
       swatch.style.borderColor = colourOf(item.message);
@@ -110,5 +111,5 @@ function flightSection(moment, nameOf, actions, menu, colourOf, reveal) {
         item.copy ? h("small", null, say.copy) : null, item.deliverable ? null : h("small", null, say.cannotDeliver),
         actions ? button(icon("more"), (event) => menu(/** @type {Element} */ (event.currentTarget), actions.message(item, moment), title), { "data-key": `message ${item.name}`, "aria-label": `${texts.interfere.message} ${title}: ${texts.run.actions}`, "aria-haspopup": "menu", class: "quiet" }) : null);
     })),
-    flying.length > LISTED_MESSAGES ? h("p.soft", null, `+ ${flying.length - LISTED_MESSAGES}`) : null);
+    total > LISTED_MESSAGES ? h("p.soft", null, `+ ${total - LISTED_MESSAGES}`) : null);
 }

@@ -164,10 +164,12 @@ export async function mountStage(root, app, firstSource, options = {}) {
       return svg("svg", { viewBox: "0 0 22 10", "aria-hidden": "true" }, line);
     };
     const say = texts.diagram;
+    /** @param {string} band */
+    const phasesOf = (band) => model.index.phases.filter((phase) => model.index.bands[phase] === band).join(", ");
     replace(legend,
       model.index.messages.slice(0, 12).map((message) => h("span", null, sign(colourOf(message), "M1 5H19M15 2L20 5L15 8"), message)),
-      h("span", null, sign("var(--waiting)", "M1 9L9 1M7 9L15 1M13 9L21 1"), say.waiting),
-      h("span", null, sign("var(--holding)", "M1 1H21V9H1Z", { filled: true }), say.holding),
+      h("span", null, sign("var(--waiting)", "M1 9L9 1M7 9L15 1M13 9L21 1"), phasesOf("waiting") || say.waiting),
+      h("span", null, sign("var(--holding)", "M1 1H21V9H1Z", { filled: true }), phasesOf("holding") || say.holding),
       h("span", null, sign("var(--soft)", "M1 5H21", { "stroke-dasharray": "4 3" }), say.inFlight),
       model.messages.fate.includes(1) ? h("span", null, sign("var(--bad)", "M7 1L15 9M15 1L7 9"), say.lost) : null,
       model.messages.copy.includes(1) ? h("span", null, sign("var(--soft)", "M1 3H21M1 7H21"), say.copied) : null,

@@ -125,6 +125,7 @@ export async function mount(root, app, firstPath) {
   function showLook(words) {
     replace(look, words, button(icon("close"), () => { look.hidden = true; }, { "aria-label": app.texts.dismiss, class: "quiet" }));
     look.hidden = false;
+    look.classList.toggle("broken", Boolean(summary?.violation));
   }
 
   function drawHead() {

@@ -4,6 +4,9 @@
 export const BAND = { quiet: 0, waiting: 1, holding: 2, down: 3, absent: 4, paused: 5 };
 export const FATE = { delivered: 0, lost: 1, open: 2 };
 
+/** Whether a process lives through it; what the network does to a message is on no lane. @param {string} kind */
+export const isLived = (kind) => kind !== "drop" && kind !== "duplicate";
+
 /** @param {number} us @param {typeof import("../texts.js").texts.units} units */
 export function formatTime(us, units) {
   if (us < 1000) return `${us} ${units.us}`;
@@ -57,7 +60,7 @@ export function createModel(summary, index) {
   /** @type {number[]} */
   const walls = [];
   for (let event = 0; event < count; event++) {
-    if (lane[event] >= 0) collected[lane[event]].push(event);
+    if (lane[event] >= 0 && isLived(kind[event])) collected[lane[event]].push(event);
     else if (kind[event] === "partition" || kind[event] === "heal") walls.push(event);
   }
   const onLane = collected.map((events) => Int32Array.from(events));

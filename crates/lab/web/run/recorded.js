@@ -2,6 +2,7 @@
 // A run that is in the file itself.
 
 import { texts } from "../texts.js";
+import { isLived } from "./model.js";
 
 /** @typedef {{ summary: import("../types.js").Summary, index: import("../types.js").Index, events: import("../types.js").EventRecord[], moments: import("../types.js").Moment[] | null }} Recorded */
 
@@ -15,6 +16,8 @@ function knows(one, other, places) {
 export function recordedSource(run) {
   const { summary, index, events, moments } = run;
   const places = new Map(summary.processes.map(({ id }, place) => [id, place]));
+  /** @param {import("../types.js").EventRecord} event */
+  const lived = (event) => places.has(event.process ?? -1) && event.vector !== undefined && isLived(event.kind);
   return {
     summary,
     index: async () => index,
@@ -22,12 +25,12 @@ export function recordedSource(run) {
     at: async (moment) => moments?.[moment] ?? null,
     async order(event) {
       const chosen = events[event];
-      if (!places.has(chosen.process ?? -1) || !chosen.vector) throw new Error(texts.selection.noOrder);
+      if (!lived(chosen)) throw new Error(texts.selection.noOrder);
       /** @type {Record<string, number>} */ const past = {};
       /** @type {Record<string, number>} */ const future = {};
       let concurrent = 0;
       for (const other of events) {
-        if (!places.has(other.process ?? -1) || !other.vector) continue;
+        if (!lived(other)) continue;
         const id = /** @type {number} */ (other.process);
         const before = other.id <= event && knows(other, chosen, places);
         const after = other.id >= event && knows(chosen, other, places);

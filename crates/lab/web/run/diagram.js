@@ -991,7 +991,7 @@ export function createDiagram(holder, firstModel, options) {
     const a = along(at);
     const margin = Math.min(80, length() / 8);
     if (a < gutter() + margin / 3) view.start = at - margin / view.zoom;
-    else if (a > gutter() + length() - margin / 3) view.start = at - (length() - margin) / view.zoom;
+    else if (a > gutter() + length() - margin / 3) view.start = at - (length() * 0.45) / view.zoom;
     else return;
     clamp();
   }

@@ -36,7 +36,7 @@ export const texts = {
     help: "Arrow keys step, plus and minus zoom, 0 shows all, Enter selects the event at the moment, C shows the cut, A opens the actions.",
     axis: "Scale", time: "virtual time", depth: "causal depth",
     zoomIn: "Zoom in", zoomOut: "Zoom out", fit: "Show all", minimap: "Overview of the run: drag to move",
-    stamps: "Stamps", noStamps: "none", lamport: "Lamport", vector: "vector",
+    stamps: "Stamps", noStamps: "no stamps", lamport: "Lamport stamps", vector: "vector stamps",
     legend: "Legend", waiting: "waiting", holding: "inside", lost: "lost", inFlight: "in flight", copied: "copied", crash: "crash", restart: "restart", suspicion: "suspicion", timer: "timer",
     noReturn: "point of no return",
   },

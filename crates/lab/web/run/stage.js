@@ -93,8 +93,8 @@ export async function mountStage(root, app, firstSource, options = {}) {
     button(icon("forward"), () => goTo(at + 1), { "aria-label": texts.transport.forward }), button(icon("last"), () => goTo(model.index.steps), { "aria-label": texts.transport.last, class: "ends" }),
     slider, output, speedChoice, sideButton);
   const picture = h("div.picture", null, note,
-    h("div.picture-bar", null, h("label", null, h("span.label-text", null, texts.diagram.axis), scaleChoice), h("label", null, h("span.label-text", null, texts.diagram.stamps), stampChoice), cutButton, h("span.grow"),
-      button("−", () => diagram.zoom(1 / 1.5), { "aria-label": texts.diagram.zoomOut }), button("+", () => diagram.zoom(1.5), { "aria-label": texts.diagram.zoomIn }), button(texts.diagram.fit, () => diagram.fit())),
+    h("div.picture-bar", null, scaleChoice, stampChoice, cutButton, h("div.zoom", null,
+      button("−", () => diagram.zoom(1 / 1.5), { "aria-label": texts.diagram.zoomOut }), button("+", () => diagram.zoom(1.5), { "aria-label": texts.diagram.zoomIn }), button(texts.diagram.fit, () => diagram.fit()))),
     help, holder, minimap, legend);
   const statePanel = h("div");
   const selection = h("div.selection", { hidden: true });

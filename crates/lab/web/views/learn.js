@@ -63,7 +63,7 @@ export async function mount(root, app, path) {
     scene: (place, opener, recipe, notes) => toggle(place, opener, async (inner) => {
       const run = await app.api.post("runs", recipe);
       const holder = h("div.scene-stage");
-      inner.append(h("p.hint.row", null, h("span.grow", null, words.sceneKeys), button(words.openInRun, () => app.openRun(run, 0))), holder);
+      inner.append(h("div.row.scene-head", null, h("span.hint.grow", null, words.sceneKeys), button(words.openInRun, () => app.openRun(run, 0))), holder);
       const said = notes.length ? notes : (run.blocks ?? []).flatMap((/** @type {any} */ block) => (block.comments.length ? [{ at: block.from, text: block.comments.join(" ") }] : []));
       return app.stage(holder, run, { at: said[0]?.at ?? 0, compact: true, notes: said, onAt() {}, onSelect() {} });
     }),

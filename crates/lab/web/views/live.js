@@ -124,7 +124,7 @@ export async function mount(root, app, path) {
       if (holds.dataset.key !== key) {
         holds.dataset.key = key;
         replace(holds, status.holds?.length ? h("ul.plain", null, status.holds.map((/** @type {any} */ hold) => h("li.row", { "data-hold": hold.hold }, h("span.mono.grow", null, words.hold(hold)),
-          button(words.unlock, () => { void order({ do: "unlock", hold: hold.hold }); }, { "aria-label": `${words.unlock} ${hold.lock}` })))) : h("p.empty", null, words.noHolds));
+          hold.state !== "held" && hold.state !== "waiting" ? null : button(words.unlock, () => { void order({ do: "unlock", hold: hold.hold }); }, { "aria-label": `${words.unlock} ${hold.lock}` })))) : h("p.empty", null, words.noHolds));
       }
       cuts.textContent = words.cuts(status.cuts ?? []);
     }

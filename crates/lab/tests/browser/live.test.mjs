@@ -39,6 +39,11 @@ test("a cluster is started, locked, cut, hurt and read", async () => {
   await page.getByRole("button", { name: "restart p2" }).click();
   await until(async () => (await state(2).textContent()) === "up", "p2 is up again");
 
+  await page.getByRole("button", { name: "pause p3" }).click();
+  await until(async () => (await state(3).textContent()) === "paused", "p3 stands still");
+  await page.getByRole("button", { name: "resume p3" }).click();
+  await until(async () => (await state(3).textContent()) === "up", "p3 goes on");
+
   await page.getByRole("button", { name: "Open the trace as a run" }).click();
   await page.waitForFunction(() => location.hash.startsWith("#/run/"));
   await page.locator(".stage").waitFor();

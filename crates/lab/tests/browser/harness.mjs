@@ -67,13 +67,11 @@ export async function startLab() {
     },
     async stop() {
       await browser.close();
-      const ended = new Promise((done) => server.once("exit", done));
       server.removeAllListeners("exit");
-      server.once("exit", () => {});
-      if (server.exitCode === null) {
-        server.kill("SIGTERM");
-        await ended;
-      }
+      if (server.exitCode !== null || server.signalCode !== null) return;
+      const ended = new Promise((done) => server.once("exit", done));
+      server.kill("SIGTERM");
+      await ended;
     },
   };
 }

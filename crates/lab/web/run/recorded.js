@@ -50,8 +50,10 @@ export function recordedSource(run) {
       for (const event of events) {
         if (event.kind !== "deliver" && event.kind !== "drop") continue;
         const send = event.cause ?? -1;
-        if (send < 0 || !inside(event.id)) continue;
-        if (event.kind === "deliver" && !inside(send)) return { consistent: false, arrival: event.id, send, sentence: texts.player.inconsistent(event.to ?? 0, event.from ?? 0) };
+        // What was lost is in flight nowhere.
+        if (event.kind === "drop") arrived.add(send);
+        if (event.kind === "drop" || send < 0 || !inside(event.id)) continue;
+        if (!inside(send)) return { consistent: false, arrival: event.id, send, sentence: texts.player.inconsistent(event.to ?? 0, event.from ?? 0) };
         arrived.add(send);
       }
       for (const event of events) {

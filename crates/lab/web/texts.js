@@ -33,12 +33,13 @@ export const texts = {
   },
   diagram: {
     label: "Space-time diagram: one lane for each process, an arrow for each message",
-    help: "Arrow keys step, plus and minus zoom, 0 shows all, Enter selects the event at the moment, C shows the cut, A opens the actions.",
+    help: "Arrow keys step, plus and minus zoom, brackets move the view, Page Up and Page Down the lanes, 0 shows all, Enter selects the event at the moment, C shows the cut, A opens the actions.",
     axis: "Scale", time: "virtual time", depth: "causal depth",
     zoomIn: "Zoom in", zoomOut: "Zoom out", fit: "Show all", minimap: "Overview of the run: drag to move",
     stamps: "Stamps", noStamps: "no stamps", lamport: "Lamport stamps", vector: "vector stamps",
     legend: "Legend", waiting: "waiting", holding: "inside", lost: "lost", inFlight: "in flight", copied: "copied", crash: "crash", restart: "restart", suspicion: "suspicion", timer: "timer",
     noReturn: "point of no return",
+    after: (/** @type {number} */ effects) => `after ${effects}`,
   },
   transport: {
     label: "Moment of the run", first: "To the beginning", back: "One step back", play: "Play", pause: "Pause", forward: "One step forward", last: "To the end", speed: "Speed",

@@ -22,7 +22,7 @@ export type Index = {
 };
 export type EventRecord = {
   id: number; time: number; process?: number; kind: string; from?: number; to?: number; message?: string; fields?: any; text?: string; nth?: number;
-  phase?: string; cause?: number; lamport: number; vector?: number[]; step: number; depth: number; what: string;
+  phase?: string; cause?: number; after?: number | null; lamport: number; vector?: number[]; step: number; depth: number; what: string;
 };
 export type InFlight = {
   from: number; to: number; message: string; text: string; fields: any; nth: number; send: number; deliverable: boolean; copy: boolean;

@@ -483,7 +483,12 @@ export function createDiagram(holder, firstModel, options) {
         const y = Y(a, b);
         ink.globalAlpha = happened(event) ? 1 : 0.28;
         switch (model.kind[event]) {
-          case "crash": cross(x, y, 7, colours.bad); break;
+          case "crash": {
+            cross(x, y, 7, colours.bad);
+            const after = options.describe?.(event)?.after;
+            if (after !== undefined && after !== null) label(texts.diagram.after(after), x + 10, y - 12, colours.bad);
+            break;
+          }
           case "restart": case "join": turn(x, y); break;
           case "suspect": triangle(x, y, colours.bad, true); break;
           case "trust": triangle(x, y, colours.good, false); break;
@@ -530,6 +535,14 @@ export function createDiagram(holder, firstModel, options) {
       else high = middle;
     }
     return low;
+  }
+
+  /** @param {string} words @param {number} x @param {number} y @param {string} colour */
+  function label(words, x, y, colour) {
+    ink.font = "11px system-ui, sans-serif";
+    ink.textAlign = "left";
+    ink.fillStyle = colour;
+    ink.fillText(words, x, y);
   }
 
   /** @param {number} x @param {number} y */
@@ -1061,6 +1074,12 @@ export function createDiagram(holder, firstModel, options) {
     /** @param {number} pixels */
     pan(pixels) {
       view.start += pixels / view.zoom;
+      clamp();
+      redraw();
+    },
+    /** Moves the lanes, where there are more than fit. @param {number} pixels */
+    scroll(pixels) {
+      view.scroll += pixels;
       clamp();
       redraw();
     },

@@ -70,14 +70,14 @@ function waitSection({ waits }, nameOf, words) {
  * @param {import("../types.js").ProcessState} process @param {Set<number>} opened whose fold is open
  */
 function stateOf({ id, state }, opened) {
-  /** @param {import("../types.js").ProcessState["state"]} rows */
-  const list = (rows) => h("dl", null, rows.flatMap(({ name, value, before, changed }) => [
+  /** @param {import("../types.js").ProcessState["state"]} rows @param {string} [size] */
+  const list = (rows, size = "") => h(`dl${size}`, null, rows.flatMap(({ name, value, before, changed }) => [
     h("dt", null, name), h(`dd${changed ? ".changed" : ""}`, null, value, changed && before !== null && before !== undefined ? h("small", null, ` ${texts.moment.was(before)}`) : null)]));
   if (state.length <= FEW_VALUES) return list(state);
   const fold = h("details", { open: opened.has(id), ontoggle: () => { if (fold.open) opened.add(id); else opened.delete(id); } },
     h("summary", { "data-key": `state ${id}` }, texts.moment.values(state.length)), list(state));
   const changed = state.filter((row) => row.changed);
-  return [changed.length ? list(changed) : null, fold];
+  return [changed.length ? list(changed, ".short") : null, fold];
 }
 
 /** @param {import("../types.js").Moment} moment @param {(id: number) => string} nameOf @param {Actions | undefined} actions @param {(anchor: Element, items: import("./menu.js").MenuItem[], title: string) => void} menu @param {Set<number>} opened */

@@ -433,6 +433,10 @@ export async function mountStage(root, app, firstSource, options = {}) {
       case "0": diagram.fit(); break;
       case "[": diagram.pan(-120); break;
       case "]": diagram.pan(120); break;
+      case "PageDown": case "PageUp":
+        if (target.closest(".side")) return;
+        diagram.scroll(event.key === "PageDown" ? 150 : -150);
+        break;
       case "c": toggleCut(); break;
       case "a": if (moment && actions) openMenu(holder, actions.moment(moment), texts.interfere.moment); break;
       case "Enter": if (onButton || !moment || moment.events[1] <= moment.events[0]) return; void select(moment.events[0]); break;

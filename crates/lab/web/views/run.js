@@ -324,6 +324,7 @@ export async function mount(root, app, firstPath) {
       { label: app.texts.transport.play, run: () => one.play(true) }, { label: app.texts.transport.first, run: () => one.goTo(0) }, { label: app.texts.transport.last, run: () => one.goTo(Infinity) },
       { label: app.texts.diagram.zoomIn, run: () => one.diagram.zoom(1.5) }, { label: app.texts.diagram.zoomOut, run: () => one.diagram.zoom(1 / 1.5) }, { label: app.texts.diagram.fit, run: () => one.diagram.fit() },
       { label: `${app.texts.cut.show} / ${app.texts.cut.hide}`, run: () => one.toggleCut() }, { label: app.texts.branches.compare, run: () => { void toggleVersus(); } },
+      { label: `${app.texts.diagram.axis}: ${app.texts.diagram.time}`, run: () => one.setScale("time") }, { label: `${app.texts.diagram.axis}: ${app.texts.diagram.depth}`, run: () => one.setScale("depth") },
       { label: say.options, run: () => openDrawer(true) }, ...exportItems(app, summary).map(({ label, run }) => ({ label: `${say.export}: ${label}`, run })),
     ], (typed) => ({ label: `${app.texts.interfere.command}: ${typed}`, run: () => actions.command(typed) }));
   }

@@ -292,6 +292,11 @@ mutants! {
             name: "vote-once", breaks: "ME3", nodes: 3, trigger: Crash,
             change: "nobody asks again who has crashed and come back since it was asked",
         }
+        /// Who wants to leave says so once.
+        LeaveOnce {
+            name: "leave-once", breaks: "ME2", nodes: 4, trigger: Crash,
+            change: "who wants to leave tells whom it takes for the leader, and nobody else if nothing comes of it",
+        }
         /// Only a timer ends a lease.
         LateLease {
             name: "late-lease", breaks: "FENCE", nodes: 5, trigger: Crash,
@@ -943,10 +948,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
                     self.on_peer_down(peer, life, out);
                 }
             }
-            Msg::Leave => {
-                self.leavers.insert(from);
-                self.maybe_gather(out);
-            }
+            Msg::Leave => self.on_leave(from, out),
             Msg::Expelled { group, .. } if !is_listed(&group) => {
                 out.reject(from, "a roll names each member once");
             }

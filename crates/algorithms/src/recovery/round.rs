@@ -220,12 +220,15 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         if core::mem::take(&mut self.awaits_election) {
             self.maybe_gather(out);
         }
-        if self.is_active() || self.leavers.contains(&self.id) {
-            return;
-        }
         // Who calls the roll itself waits for the others, not for a leader.
         if self.round.is_some() {
             return self.maybe_call_again(out);
+        }
+        if self.leavers.contains(&self.id) {
+            return self.ask_to_leave_again(out);
+        }
+        if self.is_active() {
+            return;
         }
         self.newcomers.insert(self.id);
         self.check_in(out);
@@ -260,6 +263,27 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         self.maybe_gather(out);
     }
 
+    /// Nobody has let us go: perhaps whom we take for the leader takes somebody else for it. So we tell everyone.
+    fn ask_to_leave_again(&self, out: &mut impl Effects<Self>) {
+        if !self.is_member || self.config.mutation == Some(Mutation::LeaveOnce) {
+            return;
+        }
+        // While a roll is called it is not known yet whether we are in it.
+        if self.is_active() {
+            out.send_all(self.group.others(self.id), &Msg::Leave);
+        }
+        self.arm_check_in(out);
+    }
+
+    pub(super) fn on_leave(&mut self, from: NodeId, out: &mut impl Effects<Self>) {
+        let again = !self.leavers.insert(from);
+        // Nobody has let it go: perhaps everyone takes somebody else for the leader.
+        if again && self.is_active() && self.group.contains(from) && !self.leads() {
+            out.emit(Told::Elect);
+        }
+        self.maybe_gather(out);
+    }
+
     /// There is a leader, perhaps a new one: tell it what we want of it.
     pub(super) fn follow(&mut self, out: &mut impl Effects<Self>) {
         match self.leader() {
@@ -268,6 +292,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
                     out.send(leader, self.presence());
                 } else if self.is_member && self.leavers.contains(&self.id) {
                     out.send(leader, Msg::Leave);
+                    self.arm_check_in(out);
                 }
             }
             Some(_) => self.maybe_gather(out),

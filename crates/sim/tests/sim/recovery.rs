@@ -218,12 +218,13 @@ type Case<'a> = (&'a str, &'a str, u32, &'a [(&'a str, &'a str)], &'a [&'a str],
 #[test]
 fn every_mutant_of_the_recovery_is_caught() {
     let view: &[_] = &[("mode", "view")];
-    let cases: [Case<'_>; 6] = [
+    let cases: [Case<'_>; 7] = [
         ("go-on-alone", "ricart-agrawala", 2, &[], &["1@5..60", "2@50..400"], "perfect"),
         ("call-once", "ricart-agrawala", 3, &[], &["2@12..30", "1@25..51", "3@15..51"], "late:uniform:1..60"),
         ("no-quarantine", "majority", 2, view, &[], "wrong:uniform:5..40"),
         ("keep-grant", "majority", 3, view, &["3@58..80", "1@86..194"], "late:uniform:1..60"),
         ("vote-once", "majority", 3, view, &["1@40..80", "2@90..130"], "perfect"),
+        ("leave-once", "central", 4, &[], &["2@5..90:inside"], "perfect"),
         ("late-lease", "majority", 5, view, &[], "wrong:20"),
     ];
     for (mutant, algorithm, n, settings, crashes, word) in cases {
@@ -250,6 +251,11 @@ fn needing(mutant: &str, n: u32, crashes: &[&str], word: &str, seed: u64) -> Pla
     plan.faults.until = word.starts_with("wrong").then_some(900_000);
     if mutant == "no-quarantine" {
         plan.hold = Some(Span::Constant(100_000));
+    }
+    if mutant == "leave-once" {
+        // p5 leads as soon as it has joined, and not everyone has heard of it when p3 leaves.
+        plan.faults.joins.push("5@40".parse().expect("a join"));
+        plan.faults.leaves.push("3@30".parse().expect("a leave"));
     }
     if mutant == "late-lease" {
         plan.faults.pauses.push("1@20..820".parse().expect("a pause"));

@@ -71,7 +71,7 @@ pub struct Roster {
     is_open: bool,
     /// How much we have sent.
     sent: u64,
-    /// For each process the life from which on we get what it sends; the first, unless we joined.
+    /// For each process, ourselves too, the life from which on we get what it sends; the first, unless we joined.
     since: BTreeMap<NodeId, Incarnation>,
     down: NodeSet,
 }
@@ -156,6 +156,8 @@ impl Roster {
         for down in self.down.iter() {
             self.since.insert(down, Incarnation(u32::MAX));
         }
+        // Nor does anybody send us what an earlier life of ours has sent.
+        self.since.insert(self.id, self.life);
         self.members.others(self.id).for_each(|other| say(other, Word::Join { turn }));
         self.seat = Seat::Joining(missing);
     }

@@ -105,6 +105,16 @@ pub enum Item<R> {
         /// Shown to [`Workload::stands`] when the time has come.
         ticket: u64,
     },
+    /// The same of a request that was planned before the run: a run waits for it, and it is made in whatever life the process
+    /// is in then.
+    Call {
+        /// When.
+        time: u64,
+        /// The place of the process.
+        process: usize,
+        /// What.
+        request: R,
+    },
     /// A process has left, and does nothing any more.
     Depart(usize),
 }
@@ -121,6 +131,11 @@ impl<P: Protocol> Agenda<P> {
     pub fn ask_after(&mut self, span: u64, process: usize, request: P::Request, ticket: u64) {
         let time = self.now.saturating_add(span);
         self.items.push(Item::Ask { time, process, request, ticket });
+    }
+
+    /// The application of the process at this place shall ask for this then, as was planned.
+    pub fn call(&mut self, time: u64, process: usize, request: P::Request) {
+        self.items.push(Item::Call { time, process, request });
     }
 
     /// The process at this place has left: it does nothing any more.
@@ -154,7 +169,7 @@ impl<R> Calls<R> {
 impl<P: Protocol> Workload<P> for Calls<P::Request> {
     fn begin(&mut self, agenda: &mut Agenda<P>) {
         for (time, process, request) in self.calls.drain(..) {
-            agenda.ask_after(time, process, request, 0);
+            agenda.call(time, process, request);
         }
     }
 
@@ -170,11 +185,11 @@ impl<P: Protocol> Workload<P> for Calls<P::Request> {
 
     fn leave(&mut self, process: Process, agenda: &mut Agenda<P>) {
         if let Some(request) = self.leave.clone() {
-            agenda.ask_after(0, process.index(), request, 0);
+            agenda.call(agenda.now, process.index(), request);
         }
     }
 
-    /// The calls of a process that is down are lost: what is over is told by the queue alone.
+    /// What is still to come is in the queue of the driver.
     fn is_done(&self) -> bool {
         true
     }

@@ -30,7 +30,7 @@ pub mod timed;
 pub mod world;
 
 pub use plan::Plan;
-pub use report::{FormulaReport, Property, Report};
+pub use report::{FormulaReport, Property, Report, Unasked};
 pub use run::{Outcome, expected_messages, expected_messages_of, simulate, simulate_setup};
 pub use script::{Difference, PlayError, Played, play, play_algorithm};
 pub use shrink::{shrink, shrink_algorithm};

@@ -267,6 +267,11 @@ impl<P: Protocol> Words<P> {
     pub fn of<F: Family<Protocol = P>>() -> Self {
         Self { show: F::show, told: F::told }
     }
+
+    /// A request in words.
+    pub(crate) fn show(&self, request: &P::Request) -> String {
+        (self.show)(request).0
+    }
 }
 
 impl Words<Erased> {

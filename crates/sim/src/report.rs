@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use conclave_algorithms::measure::{Measured, Part, Unit, round, serialize_fields};
 use conclave_algorithms::{Finding, Judgement};
+use conclave_core::NodeId;
 use conclave_trace::Header;
 use serde::{Serialize, Serializer};
 
@@ -60,8 +61,22 @@ pub struct Report {
     pub properties: Vec<Property>,
     /// What was not promised, and whether it happened to hold.
     pub not_promised: Vec<Property>,
+    /// Planned requests that were not made, because their process was down or not there then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unasked: Vec<Unasked>,
     /// A fingerprint of all that happened.
     pub trace_digest: String,
+}
+
+/// A planned request that was not made.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unasked {
+    /// Of whom.
+    pub process: NodeId,
+    /// When, in milliseconds.
+    pub at: f64,
+    /// In the words of the family.
+    pub request: String,
 }
 
 /// What a family measured.
@@ -135,6 +150,7 @@ pub(crate) struct Facts<'a> {
     pub wall_seconds: f64,
     pub digest: u64,
     pub judgements: Vec<Judgement>,
+    pub unasked: Vec<(u64, NodeId, String)>,
 }
 
 /// More numbers than that are no report.
@@ -168,8 +184,15 @@ impl Facts<'_> {
             ending: ending_word(self.rest),
             properties: promised.into_iter().map(Property::from).collect(),
             not_promised: other.into_iter().map(Property::from).collect(),
+            unasked: self.unasked.into_iter().map(Unasked::new).collect(),
             trace_digest: format!("{:016x}", self.digest),
         }
+    }
+}
+
+impl Unasked {
+    fn new((at, process, request): (u64, NodeId, String)) -> Self {
+        Self { process, at: at as f64 / 1e3, request }
     }
 }
 

@@ -340,6 +340,11 @@ impl<P: Protocol, J: Judge<P>, U: Workload<P>, M: Observer<P>> Cast<P, J, U, M> 
             wall_seconds,
             digest: digest.value(),
             judgements: judge.judgements(),
+            unasked: run
+                .unasked()
+                .iter()
+                .map(|(at, who, request)| (*at, *who, words.show(request)))
+                .collect(),
         };
         let report = facts.report(measured(&meter, &judge, &ran));
         Outcome { report, violation, trace }

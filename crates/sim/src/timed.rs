@@ -98,6 +98,11 @@ enum Scheduled<P: Protocol> {
         request: P::Request,
         ticket: u64,
     },
+    /// A request that was planned before the run.
+    Call {
+        process: usize,
+        request: P::Request,
+    },
     Expire {
         process: usize,
         token: u64,
@@ -147,7 +152,7 @@ impl<P: Protocol> Scheduled<P> {
         matches!(self, Self::Down { .. } | Self::Up { .. })
     }
 
-    /// Whether it comes from the list of faults.
+    /// Whether it was planned before the run.
     fn is_planned(&self) -> bool {
         match self {
             Self::Crash(_)
@@ -160,7 +165,8 @@ impl<P: Protocol> Scheduled<P> {
             | Self::LoseToken
             | Self::SetClock { .. }
             | Self::Join(_)
-            | Self::Leave(_) => true,
+            | Self::Leave(_)
+            | Self::Call { .. } => true,
             Self::Ask { .. }
             | Self::Expire { .. }
             | Self::Down { .. }
@@ -186,8 +192,10 @@ struct TimedHost<P: Protocol, W> {
     free: Vec<u32>,
     /// How many requests of applications are in the queue.
     asks: usize,
-    /// How many planned faults are in the queue.
+    /// How many planned faults and requests are in the queue.
     planned: usize,
+    /// Planned requests that nobody was there to make: when, who, what.
+    unasked: Vec<(u64, NodeId, P::Request)>,
     /// How many reports of failure detectors are in the queue.
     reports: usize,
     network: Network,
@@ -260,6 +268,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             free: Vec::new(),
             asks: 0,
             planned: 0,
+            unasked: Vec::new(),
             reports: 0,
             last: LastArrivals::new(if network.fifo { n } else { 0 }),
             takes_time: network.processing != Span::Constant(0),
@@ -294,6 +303,12 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
     #[must_use]
     pub fn world(&self) -> &World<P> {
         &self.world
+    }
+
+    /// Planned requests that were not made, because their process was down or not there: when, who, what.
+    #[must_use]
+    pub fn unasked(&self) -> &[(u64, NodeId, P::Request)] {
+        &self.host.unasked
     }
 
     /// Asserts the invariants of every process after each of its steps.
@@ -420,6 +435,7 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
             Scheduled::Ask { process, life, request, ticket } => {
                 self.ask(process, life, &request, ticket, watch);
             }
+            Scheduled::Call { process, request } => self.call(process, request, watch),
             Scheduled::Expire { process, token } => {
                 if let Some(Armed { timer, chain, .. }) = self.host.expired(process, token) {
                     self.world.expire(process, timer, chain, &mut self.host, watch);
@@ -478,14 +494,28 @@ impl<P: Protocol, W: Workload<P>> Run<P, W> {
         host.asks -= 1;
         let who = self.world.process(process);
         let is_same = self.world.is_up(process) && self.world.life(process) == life;
-        if !is_same || !host.workload.stands(who, request, ticket) {
-            return;
+        if is_same && host.workload.stands(who, request, ticket) {
+            self.request(process, request, watch);
         }
+    }
+
+    /// What was planned is asked for if anybody is there to do it.
+    fn call<O: Observer<P>>(&mut self, process: usize, request: P::Request, watch: &mut O) {
+        if self.world.is_up(process) {
+            return self.request(process, &request, watch);
+        }
+        let who = self.world.process(process).id;
+        self.host.unasked.push((self.host.now, who, request));
+    }
+
+    fn request<O: Observer<P>>(&mut self, process: usize, request: &P::Request, watch: &mut O) {
+        let host = &mut self.host;
         host.last_progress = host.now;
         host.last_news = None;
         self.world.input(process, Input::Request(request.clone()), host, watch);
         self.spring(watch);
         if self.world.is_up(process) {
+            let who = self.world.process(process);
             let host = &mut self.host;
             host.workload.handled(who, request, &mut host.agenda);
         }
@@ -748,7 +778,9 @@ impl<P: Protocol, W> TimedHost<P, W> {
     /// Until when a next has to wait because its process is paused.
     fn blocked(&self, next: &Scheduled<P>) -> Option<u64> {
         let process = match next {
-            Scheduled::Ask { process, .. } | Scheduled::Expire { process, .. } => *process,
+            Scheduled::Ask { process, .. }
+            | Scheduled::Call { process, .. }
+            | Scheduled::Expire { process, .. } => *process,
             Scheduled::Down { at, .. } | Scheduled::Up { at, .. } => *at,
             Scheduled::WrongSuspicion => return None,
             planned => {
@@ -784,6 +816,10 @@ impl<P: Protocol, W> TimedHost<P, W> {
                     let life = world.life(process);
                     self.schedule(time, Class::Later, Scheduled::Ask { process, life, request, ticket });
                 }
+                Item::Call { time, process, request } => {
+                    self.planned += 1;
+                    self.schedule(time, Class::Later, Scheduled::Call { process, request });
+                }
                 Item::Depart(process) => {
                     world.depart(process);
                     self.forget(process);
@@ -806,7 +842,7 @@ impl<P: Protocol, W> TimedHost<P, W> {
         self.last_news.is_none_or(|news| self.now - news > limits.patience / 8)
     }
 
-    /// Whether no fault and no report of one is still to come, as far as that can be waited for: a detector that is wrong
+    /// Whether no fault, no planned request and no report of one is still to come, as far as that can be waited for: a detector that is wrong
     /// goes on until it is stopped.
     #[inline(always)]
     fn no_faults_pending(&self) -> bool {

@@ -168,6 +168,9 @@ impl<F: Family> Asking<F> {
                 Item::Ask { time, process, request, ticket } => {
                     Item::Ask { time, process, request: erase::<F>(request), ticket }
                 }
+                Item::Call { time, process, request } => {
+                    Item::Call { time, process, request: erase::<F>(request) }
+                }
                 Item::Depart(process) => Item::Depart(process),
             });
         }

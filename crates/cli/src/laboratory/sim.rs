@@ -13,7 +13,7 @@ use conclave_algorithms::{About, Channels, Synchrony, Topology, Violation};
 use conclave_core::{Members, NodeId, Timing};
 use conclave_sim::faults::{Detector, Faults, stranger};
 use conclave_sim::span::Span;
-use conclave_sim::{Outcome, Plan, Report};
+use conclave_sim::{Outcome, Plan, Report, Unasked};
 use conclave_trace::{DiagramOptions, Script, Setup, Trace, diagram};
 use owo_colors::OwoColorize as _;
 use serde::Serialize;
@@ -323,6 +323,9 @@ impl<'j> Job<'j> {
             }
         }
         self.write_csv(&[table::Row::of(&outcome)])?;
+        for Unasked { process, at, request } in &outcome.report.unasked {
+            notice("note", &format!("nobody asked for '{request}' at {at} ms: {process} was not up then"));
+        }
         if self.output().json {
             output::show_json(&Full::new(&outcome, broken.as_ref()))?;
         } else {

@@ -295,3 +295,19 @@ fn recovery_that_is_on_by_itself_is_said() {
     assert!(first(&plain).ends_with("· recovery=off"), "{plain}");
     assert!(plain.contains("– TOK       one token — there is none in the end"), "{plain}");
 }
+
+/// A request that is planned for long after everything else is waited for, and made in whatever life its process is in then.
+#[test]
+fn planned_requests_are_made_or_reported() {
+    let late = conclave(&["sim", "basic", "-n", "3", "--ask", "1@9999 send x", "--json"]).ends(0).json();
+    assert_eq!((&late["messages"], &late["ending"]), (&2.into(), &"done".into()), "{late}");
+    let ask = |crash: &str| {
+        let args = ["sim", "basic", "-n", "3", "--crash", crash, "--ask", "1@200 send x"];
+        (conclave(&args).ends(0).err, conclave(&[&args[..], &["--json"]].concat()).ends(0).json())
+    };
+    let (said, again) = ask("1@5..90");
+    assert!(said.is_empty() && again["messages"] == 2 && again.get("unasked").is_none(), "{said}{again}");
+    let (said, never) = ask("1@5");
+    assert!(said.contains("nobody asked for 'send \"x\"' at 200 ms: p1 was not up then"), "{said}");
+    assert_eq!((&never["messages"], &never["unasked"][0]["process"]), (&0.into(), &1.into()), "{never}");
+}

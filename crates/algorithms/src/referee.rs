@@ -33,6 +33,8 @@ pub struct Referee<P, L> {
     found: BTreeMap<&'static str, (String, bool)>,
     violation: Option<Violation>,
     ending: Option<Ending>,
+    /// Nobody was asked for anything, and nobody told anything.
+    is_idle: bool,
     down: Vec<bool>,
     protocol: PhantomData<fn() -> P>,
 }
@@ -47,6 +49,7 @@ impl<P: Protocol, L: Ledger<P>> Referee<P, L> {
             found: BTreeMap::new(),
             violation: None,
             ending: None,
+            is_idle: true,
             down: alloc::vec![false; n],
             protocol: PhantomData,
         }
@@ -72,6 +75,7 @@ impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
     }
 
     fn input(&mut self, _at: &Moment, process: Process, input: &Input<P>) {
+        self.is_idle &= !matches!(input, Input::Request(_));
         self.ledger.input(process.index(), input);
     }
 
@@ -91,6 +95,7 @@ impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
     }
 
     fn emit(&mut self, at: &Moment, process: Process, event: &P::Event) {
+        self.is_idle = false;
         let mut breaches = Vec::new();
         self.ledger.emit(process.index(), event, &mut breaches);
         self.judge(at.step, breaches);
@@ -160,6 +165,9 @@ impl<P: Protocol, L: Ledger<P>> Judge<P> for Referee<P, L> {
             let Claim { property, kind, claim } = *claim;
             let (finding, promised) = match (self.found.get(property), self.ending) {
                 (Some((detail, promised)), _) => (Finding::Broken(detail.clone()), *promised),
+                (None, Some(Ending::Quiet)) if self.is_idle && property != COMES_TO_REST.property => {
+                    (Finding::Open("nothing was asked for".into()), true)
+                }
                 (None, Some(Ending::Quiet)) => (Finding::Held(String::new()), true),
                 (None, Some(Ending::OutOfTime | Ending::Endless { .. })) => {
                     (Finding::Open("the run did not come to rest".into()), true)

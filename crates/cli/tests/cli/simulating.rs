@@ -311,3 +311,21 @@ fn planned_requests_are_made_or_reported() {
     assert!(said.contains("nobody asked for 'send \"x\"' at 200 ms: p1 was not up then"), "{said}");
     assert_eq!((&never["messages"], &never["unasked"][0]["process"]), (&0.into(), &1.into()), "{never}");
 }
+
+/// Where nobody is asked for anything, nothing but the end of the run can be judged.
+#[test]
+fn what_nobody_was_asked_for_is_open() {
+    for algorithm in ["paxos", "cristian", "basic"] {
+        let report =
+            line(&format!("sim {algorithm} -n 3 --crash 1@0 --crash 2@0 --crash 3@0 --json")).ends(0).json();
+        let properties = report["properties"].as_array().expect("a list");
+        assert!(properties.len() > 2, "{report}");
+        for property in properties {
+            let told = property["name"] == "END";
+            assert_eq!(property["holds"].as_bool(), told.then_some(true), "{algorithm}: {property}");
+        }
+        let asked = line(&format!("sim {algorithm} -n 3 --json")).ends(0).json();
+        let all = asked["properties"].as_array().expect("a list");
+        assert!(all.iter().all(|property| property["holds"] == true), "{algorithm}: {asked}");
+    }
+}

@@ -223,7 +223,7 @@ fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Option
         budgets: budgets(args, usual.budgets)?,
         mortals: args.crash_only.as_ref().map(|Ids(ids)| ids.clone()),
         atomic_steps: args.atomic_steps || usual.atomic_steps,
-        clocks: args.clock.clone(),
+        clocks: if args.clock.is_empty() { usual.clocks.clone() } else { args.clock.clone() },
         detector: !args.no_detector,
         order,
         liveness: !safety,

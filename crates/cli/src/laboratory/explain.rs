@@ -263,7 +263,8 @@ fn properties(judged: &[(&'static About, Vec<Judgement>)]) -> Vec<Topic> {
             .fact("judged for", title)
             .fact("rule", found.rules.join(". "))
             .fact("promised by", promised);
-        topic = topic.fact("tried on", broken_by(name, judged));
+        let theirs = judged.iter().filter(|(about, _)| of_family(about)).map(|(about, _)| *about);
+        topic = topic.fact("tried on", broken_by(name, theirs));
         if let Some(family) = family {
             topic = topic.see_also([family.name]);
         }
@@ -273,8 +274,8 @@ fn properties(judged: &[(&'static About, Vec<Judgement>)]) -> Vec<Topic> {
 }
 
 /// The mutants that break a property, as far as they fit a line or two.
-fn broken_by(property: &str, judged: &[(&'static About, Vec<Judgement>)]) -> String {
-    let mutants = judged.iter().flat_map(|(about, _)| {
+fn broken_by(property: &str, abouts: impl Iterator<Item = &'static About>) -> String {
+    let mutants = abouts.flat_map(|about| {
         let broken = about.mutants.iter().filter(|mutant| mutant.breaks == property);
         broken.map(|mutant| format!("{} --mutant {}", about.name, mutant.name))
     });

@@ -430,3 +430,12 @@ fn a_recorded_run_that_cannot_be_followed_is_refused() {
     from(&desk, records, "").refused("cannot be counted in ticks");
     from(&desk, records, "--untimed --depth 1").ends(3);
 }
+
+/// A mutant that shows only where clocks are wrong is searched with wrong clocks, as its explanation says.
+#[test]
+fn a_mutant_of_a_clock_is_found_as_it_is_explained() {
+    let page = line("explain step-back").ends(0).out;
+    assert!(page.contains("conclave check cristian --mutant step-back"), "{page}");
+    let found = line("check cristian --mutant step-back").ends(1).out;
+    assert!(found.contains("C2 is broken"), "{found}");
+}

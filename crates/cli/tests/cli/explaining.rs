@@ -99,3 +99,19 @@ fn small_letters_do_and_near_names_are_guessed() {
     let two = line("explain workers").ends(0).out;
     assert!(two.contains("workers (family)") && two.contains("workers (algorithm)"), "{two}");
 }
+
+/// One name stands for properties of several families, and each is tried on algorithms of its own.
+#[test]
+fn a_property_is_tried_on_its_own_family() {
+    let those: Vec<_> = topics().into_iter().filter(|topic| topic["topic"] == "VALIDITY").collect();
+    assert!(those.len() > 1, "{those:?}");
+    for topic in those {
+        let family = topic["see_also"][0].as_str().expect("a family");
+        let tried = topic["facts"]["tried on"].as_str().expect("mutants");
+        for mutant in tried.split(", ") {
+            let name = mutant.split(' ').next().expect("an algorithm");
+            let about = registry::all().into_iter().find(|about| about.name == name).expect("it is listed");
+            assert_eq!(about.family.name, family, "{tried}");
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::{Filter, Ignored, Question, Sample, Stamp};
+use crate::{Filter, Ignored, PACKET, Question, Sample, Stamp};
 
 /// How a server is asked.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,8 @@ fn ask(socket: &UdpSocket, timeout: Duration) -> io::Result<Result<Sample, Optio
     let mut question =
         Question::new(getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?, now());
     socket.send(&question.packet().encode())?;
-    let (deadline, mut last, mut bytes) = (Instant::now() + timeout, None, [0; 512]);
+    // Room for one word more than an answer has: so one that is longer is seen to be.
+    let (deadline, mut last, mut bytes) = (Instant::now() + timeout, None, [0; PACKET + 4]);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

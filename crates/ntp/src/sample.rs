@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Leap, Mode, Packet, Stamp};
+use crate::{Leap, Mode, PACKET, Packet, Stamp};
 
 /// A question that was asked, until it is answered.
 #[derive(Clone, Debug)]
@@ -47,9 +47,12 @@ pub enum Ignored {
     /// The server does not know the time.
     #[error("the server does not know the time")]
     Unsynchronised,
-    /// Its stamps contradict each other.
+    /// Its stamps contradict each other, or our own.
     #[error("its times contradict each other")]
     Absurd,
+    /// More follows the packet, and nothing was asked that could be answered so.
+    #[error("it is longer than the 48 bytes of an answer")]
+    TooLong,
 }
 
 /// Four letters, if that is what they are.
@@ -77,6 +80,9 @@ impl Question {
     /// If it is to be ignored. The question stays open then.
     pub fn accept(&mut self, bytes: &[u8], arrived: Stamp) -> Result<Sample, Ignored> {
         let packet = Packet::decode(bytes)?;
+        if bytes.len() > PACKET {
+            return Err(Ignored::TooLong);
+        }
         if packet.mode != Mode::Server {
             return Err(Ignored::NoAnswer);
         }
@@ -103,16 +109,24 @@ impl Question {
         }
         let (out, back) = (packet.receive.since(self.sent), packet.transmit.since(arrived));
         let (total, handled) = (arrived.since(self.sent), packet.transmit.since(packet.receive));
-        if total < 0 || handled < 0 {
+        // Nobody sets a clock in the future, and nobody holds a question for longer than we have waited for the answer.
+        let is_set_later = packet.reference != Stamp::NONE && packet.transmit.since(packet.reference) < 0;
+        if total < 0 || handled < 0 || is_set_later || handled - total > slack(total) {
             return None;
         }
         let offset = ((i128::from(out) + i128::from(back)) / 2) as i64;
         let root = packet.root_delay.nanos() / 2 + packet.root_dispersion.nanos();
-        // Two clocks of different speed can make the difference negative; no message travels in no time.
-        let delay = total.saturating_sub(handled).max(0);
+        // What two clocks of different speed make negative is no more exact than that.
+        let delay = total.saturating_sub(handled).saturating_abs();
         let root_distance = root.saturating_add(delay.unsigned_abs() / 2);
         Some(Sample { offset, delay, root_distance, stratum: packet.stratum })
     }
+}
+
+/// By how much the time on the way may seem negative: clocks differ in speed by less than a thousandth, and are read to
+/// better than a tenth of a millisecond.
+fn slack(total: i64) -> i64 {
+    total / 1_000 + 100_000
 }
 
 impl Sample {
@@ -207,12 +221,16 @@ mod tests {
             (Packet { leap: Leap::Unset, ..right }, Ignored::Unsynchronised),
             (Packet { transmit: Stamp::NONE, ..right }, Ignored::Absurd),
             (Packet { receive: at(111), ..right }, Ignored::Absurd),
+            (Packet { receive: at(110), transmit: at(140), ..right }, Ignored::Absurd),
+            (Packet { reference: at(111), ..right }, Ignored::Absurd),
         ];
         for (packet, why) in wrong {
             assert_eq!(question.accept(&packet.encode(), at(120)), Err(why));
         }
         let bytes = right.encode();
         assert_eq!(question.accept(&bytes[..47], at(120)), Err(Ignored::Malformed(crate::Malformed(47))));
+        let longer = [&bytes[..], &[0; 464]].concat();
+        assert_eq!(question.accept(&longer, at(120)), Err(Ignored::TooLong));
         assert_eq!(question.accept(&bytes, at(99)), Err(Ignored::Absurd), "it came before it was asked for");
         assert!(question.accept(&bytes, at(120)).is_ok());
         assert_eq!(Ignored::Refused(*b"RATE").to_string(), "the server refuses: RATE");
@@ -229,6 +247,18 @@ mod tests {
         assert_eq!((filter.best(), filter.dispersion()), (Some(sample(100, 1)), 99));
         filter.add(sample(5, 8));
         assert_eq!((filter.best(), filter.dispersion()), (Some(sample(9, 4)), 11));
+    }
+
+    /// A clock that is a little faster than ours makes the way seem shorter than nothing: the error is no smaller than that.
+    #[test]
+    fn clocks_of_different_speed_are_no_contradiction() {
+        let start = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+        let now = |nanos| Stamp::of(start, nanos);
+        let asked = || Question::new(77, now(0));
+        let held = |nanos| answer(&asked().packet(), now(0), now(nanos)).encode();
+        let sample = asked().accept(&held(1_000_080_000), now(1_000_000_000)).expect("80 µs in a second");
+        assert!(sample.delay.abs_diff(80_000) < 5 && sample.bound().abs_diff(40_000) < 5, "{sample:?}");
+        assert_eq!(asked().accept(&held(1_002_000_000), now(1_000_000_000)), Err(Ignored::Absurd));
     }
 
     proptest! {

@@ -74,22 +74,27 @@ pub const SOAKS: &[Soak] = &[
         }],
     },
     Soak {
+        name: "seeds",
+        about: "a thousand simulated runs of every algorithm of every family, with crashes",
+        steps: &[Step {
+            name: "a thousand seeds of every algorithm",
+            run: || {
+                soaking(
+                    "test --locked --profile optimised --package conclave-sim --test sim -- \
+                     seeds:: elections:: recovery:: multicast:: consensus:: timekeeping:: shared_memory:: workers::",
+                )
+            },
+        }],
+    },
+    Soak {
         name: "searches",
-        about: "the long searches of docs/verified.md (CONCLAVE_UPDATE=1 writes it), clocks, the second opinion",
+        about: "the long searches of docs/verified.md (CONCLAVE_UPDATE=1 writes it), the second opinion",
         steps: &[
             Step {
                 name: "the long searches of the table",
                 run: || {
                     soaking(
                         "test --locked --profile optimised --package conclave-check --test check verified::",
-                    )
-                },
-            },
-            Step {
-                name: "a thousand runs of each clock algorithm, with wrong clocks and crashes",
-                run: || {
-                    soaking(
-                        "test --locked --profile optimised --package conclave-sim --test sim timekeeping::",
                     )
                 },
             },

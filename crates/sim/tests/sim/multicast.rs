@@ -8,6 +8,8 @@ use conclave_sim::span::Span;
 use conclave_sim::{Outcome, Plan, play, shrink, simulate_setup};
 use conclave_trace::Setup;
 
+use crate::common::seeds;
+
 fn ask(at: u64, who: Who, words: &str) -> PlannedAsk {
     PlannedAsk { at, who, words: words.into() }
 }
@@ -89,16 +91,11 @@ fn wild(n: u32, seed: u64) -> Plan {
     Plan { asks, faults: detected(&crashes), ..plan(n, seed) }
 }
 
-/// How many seeds; `CONCLAVE_SEEDS=1000` takes more.
-fn seeds() -> u64 {
-    std::env::var("CONCLAVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(40)
-}
-
 #[test]
 fn crashes_break_no_promise() {
     for about in multicast::all() {
         for n in [2, 3, 4, 5] {
-            for seed in 1..=seeds() {
+            for seed in seeds(40) {
                 let outcome = run(&Setup::numbered(about.name, n), &wild(n, seed));
                 assert!(outcome.report.all_held(), "{} n={n} seed {seed}: {:?}", about.name, outcome.report);
             }

@@ -10,12 +10,7 @@ use conclave_sim::rng::{Draw as _, Rng};
 use conclave_sim::{Outcome, Plan, play, shrink, simulate_setup};
 use conclave_trace::{Block, Command, Record, Script, Setup, What, commands_of};
 
-use crate::common::{run, setup};
-
-/// A thousand in a soak (`CONCLAVE_SOAK=1`).
-fn seeds() -> u64 {
-    if std::env::var_os("CONCLAVE_SOAK").is_some() { 1_000 } else { 60 }
-}
+use crate::common::{run, seeds, setup};
 
 fn plan(n: u32, seed: u64) -> Plan {
     Plan { seed, ..Plan::new(Members::numbered(n)) }
@@ -48,7 +43,7 @@ fn assert_well(outcome: &Outcome, what: &str) {
 #[test]
 fn no_clock_is_wrong_whatever_happens() {
     for about in clock::all() {
-        for seed in 1..=seeds() {
+        for seed in seeds(60) {
             let n = 3 + (seed % 3) as u32;
             let clocks = wrong_clocks(n, seed);
             let quiet = Plan { clocks: clocks.clone(), ..plan(n, seed) };
@@ -234,7 +229,7 @@ fn stamped(event: &str, before: BTreeSet<usize>) -> Happened {
 /// The law of vector clocks, and that of Lamport clocks, against the transitive closure of random runs.
 #[test]
 fn vectors_say_exactly_what_happened_before_what() {
-    for seed in 1..=seeds() {
+    for seed in seeds(60) {
         let n = 2 + (seed % 4) as u32;
         let outcome = recorded(&setup("events", n, &[]), &plan(n, seed));
         let history = history(&outcome);

@@ -45,6 +45,11 @@ pub fn variants() -> Vec<Variant> {
     mutex::all().into_iter().flat_map(of).collect()
 }
 
+/// How many seeds a test tries: a thousand in a soak (`CONCLAVE_SOAK=1`), and fewer otherwise.
+pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
+    1..=if std::env::var_os("CONCLAVE_SOAK").is_some() { 1_000 } else { usual }
+}
+
 pub const LOADS: [Load; 3] = [Load::Light, Load::Open, Load::Saturated];
 
 /// Processes `1..=n` of an algorithm with these settings.

@@ -99,6 +99,14 @@ pub const SOAKS: &[Soak] = &[
                 },
             },
             Step {
+                name: "two posts each, in causal and in total order",
+                run: || {
+                    soaking(
+                        "test --locked --profile optimised --package conclave-check --test check two_posts_each",
+                    )
+                },
+            },
+            Step {
                 name: "the second opinion, to the end",
                 run: || {
                     soaking(

@@ -47,6 +47,30 @@ fn two_posts_and_a_crash_inside_a_step() {
     }
 }
 
+/// Two posts each, with steps that commute left out: of two processes in causal order, and in a soak (`CONCLAVE_SOAK=1`) of all
+/// three, and of two in the order of a sequencer.
+#[test]
+fn two_posts_each() {
+    let twice = |setup: Setup, starters: &[u32], states: usize| {
+        let starters = starters.iter().copied().map(NodeId).collect();
+        let options = Options {
+            entries: AskBudget::Times(2),
+            starters: Some(starters),
+            liveness: false,
+            reduce: true,
+            ..Options::default()
+        };
+        let report = search(&setup, &options);
+        assert!(report.complete && report.all_held(), "{}: {report:?}", setup.algorithm);
+        assert_eq!(report.states, states, "{}", setup.algorithm);
+    };
+    twice(over_basic("causal", 3), &[1, 2], 1_993);
+    if std::env::var_os("CONCLAVE_SOAK").is_some() {
+        twice(over_basic("causal", 3), &[1, 2, 3], 548_957);
+        twice(Setup::numbered("sequencer", 3), &[1, 2], 1_203_405);
+    }
+}
+
 /// The negative control: a sender that dies half-way.
 #[test]
 fn basic_multicast_is_refuted_if_it_is_held_against_reliable_multicast() {

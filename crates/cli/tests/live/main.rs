@@ -10,5 +10,6 @@ mod electing;
 mod endings;
 mod hostile;
 mod locking;
+mod multicasting;
 mod parity;
 mod timekeeping;

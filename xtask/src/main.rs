@@ -8,6 +8,7 @@
 //! is the one thing written beside the target directory, and it belongs into the fix.
 
 mod algorithm_pages;
+mod browser;
 mod licences;
 mod shell;
 mod steps;
@@ -20,7 +21,7 @@ const USAGE: &str = "\
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test  Run every check, changing no source: format, lints, tests, docs, licences
+  test  Run every check, changing no source: format, lints, tests, the lab in a browser, docs, licences
   tidy  Check links, excerpts, bans and random streams only; builds nothing
   soak  Run what takes minutes or gigabytes; all of it, or what is named: `cargo xtask soak worlds`
   fix   Apply lint suggestions, format, regenerate golden scripts and tables; then read the diff

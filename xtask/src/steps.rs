@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::time::Instant;
 
+use crate::browser;
 use crate::licences;
 use crate::shell::cargo;
 use crate::tidy;
@@ -20,6 +21,8 @@ pub const TEST: &[Step] = &[
     TEXT,
     Step { name: "lints", run: lints },
     Step { name: "tests", run: all_tests },
+    // With the binary that the tests have built.
+    Step { name: "browser", run: browser::test },
     // The digests that the tests above found must come out of an optimised build too.
     Step {
         name: "digests, optimised",

@@ -194,12 +194,14 @@ impl Teller {
                 held.delivery == Command::Carry { what: Carry::Deliver, from, to, which: which.clone() }
             })
         };
-        let letters = self.stage.in_flight().into_iter();
-        let oldest = letters
-            .filter(|letter| letter.deliverable)
-            .map(|letter| letter.message)
-            .find(|message| !is_held(message.from, message.to, message.nth));
-        let Some(message) = oldest else { return false };
+        let free = |most: usize| {
+            let letters = self.stage.in_flight(most).into_iter().filter(|letter| letter.deliverable);
+            letters
+                .map(|letter| letter.message)
+                .find(|message| !is_held(message.from, message.to, message.nth))
+        };
+        // The oldest of all can be delivered on any channel; only what is held back may stand before others.
+        let Some(message) = free(1 + self.held.len()).or_else(|| free(usize::MAX)) else { return false };
         let (from, to, which) = (message.from, message.to, Which::Nth(message.nth));
         let delivered = self.take(Command::Carry { what: Carry::Deliver, from, to, which }).is_ok();
         self.pass();

@@ -15,6 +15,8 @@ use crate::run::{Moments, Run, band, judgements_json, not_judged, time_text};
 
 /// The states of so many processes are given without being asked for.
 const FEW: usize = 64;
+/// So many messages in flight are told, and so many commands.
+const MOST: usize = 500;
 
 impl Moments {
     /// Plays the run from its beginning, and keeps every so many moments.
@@ -112,10 +114,11 @@ impl Run {
                 Presence::Absent => Some(Command::Join(standing.id).to_string()),
                 Presence::Gone => None,
             });
-            listed.push(process_json(standing, earlier, changed, shown, requests));
+            listed.push(process_json(standing, earlier, changed, shown, &requests));
         }
         let properties = self.properties_at(moment, &stage);
         let broken = self.broken_at().is_some_and(|step| step as usize <= moment);
+        commands.truncate(MOST);
         Ok(json!({
             "at": moment,
             "steps": self.steps(),
@@ -125,6 +128,7 @@ impl Run {
             "happened": happened.iter().map(describe).collect::<Vec<_>>(),
             "processes": listed,
             "in_flight": in_flight,
+            "in_flight_total": stage.travelling(),
             "timers": timers,
             "properties": properties,
             "violation": if broken { self.violation_json() } else { Value::Null },
@@ -151,7 +155,7 @@ impl Run {
 
     fn in_flight(&self, stage: &Stage, commands: &mut Vec<String>) -> Vec<Value> {
         let mut seen = BTreeSet::new();
-        let letters = stage.in_flight().into_iter().map(|letter| {
+        let letters = stage.in_flight(MOST).into_iter().map(|letter| {
             let message = letter.message;
             let (from, to, nth) = (message.from, message.to, message.nth);
             let command = |what| Command::Carry { what, from, to, which: letter.which.clone() }.to_string();
@@ -257,7 +261,7 @@ fn process_json(
     before: Option<&Standing>,
     changed: bool,
     shown: bool,
-    requests: Vec<String>,
+    requests: &[String],
 ) -> Value {
     let Standing { id, presence, life, phase, state } = standing;
     let earlier: BTreeMap<&str, &str> = before

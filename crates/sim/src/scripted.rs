@@ -185,23 +185,26 @@ impl<R: Observer<Erased>> ScriptedRun<R> {
     /// The messages in flight, oldest first.
     #[must_use]
     pub fn in_flight(&self) -> Vec<InFlight> {
+        self.oldest_in_flight(usize::MAX)
+    }
+
+    /// The oldest messages in flight, at most so many.
+    #[must_use]
+    pub fn oldest_in_flight(&self, most: usize) -> Vec<InFlight> {
         let mut found = Vec::new();
         for channel in self.host.channels.values() {
             for (place, letter) in channel.waiting.iter().enumerate() {
-                let (transit, message) = (self.world.transit(letter.slot), self.world.message(letter.slot));
-                let (from, to) = (transit.from.id, transit.to.id);
-                found.push((
-                    letter.serial,
-                    InFlight {
-                        message: Carried::of(message, from, to, letter.nth),
-                        which: self.plainest(from, to, letter.nth),
-                        deliverable: !self.host.fifo || place == 0,
-                    },
-                ));
+                found.push((letter.serial, letter.nth, letter.slot, !self.host.fifo || place == 0));
             }
         }
-        found.sort_by_key(|(serial, letter)| (*serial, letter.message.nth));
-        found.into_iter().map(|(_, letter)| letter).collect()
+        found.sort_unstable();
+        let letters = found.into_iter().take(most).map(|(_, nth, slot, deliverable)| {
+            let (transit, message) = (self.world.transit(slot), self.world.message(slot));
+            let (from, to) = (transit.from.id, transit.to.id);
+            let which = self.plainest(from, to, nth);
+            InFlight { message: Carried::of(message, from, to, nth), which, deliverable }
+        });
+        letters.collect()
     }
 
     /// The timers that are armed, process by process.

@@ -44,10 +44,16 @@ impl Stage {
         self.run.apply(command)
     }
 
-    /// The messages in flight, oldest first.
+    /// The oldest messages in flight, at most so many.
     #[must_use]
-    pub fn in_flight(&self) -> Vec<InFlight> {
-        self.run.in_flight()
+    pub fn in_flight(&self, most: usize) -> Vec<InFlight> {
+        self.run.oldest_in_flight(most)
+    }
+
+    /// How many messages are in flight.
+    #[must_use]
+    pub fn travelling(&self) -> usize {
+        self.run.world().travelling()
     }
 
     /// The timers that are armed.

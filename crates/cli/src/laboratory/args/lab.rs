@@ -20,8 +20,8 @@ pub struct LabArgs {
 }
 
 const EXAMPLES: &str = "\x1b[1;4mExamples:\x1b[0m
-  conclave lab                      start it, and open the page in a browser
-  conclave lab --no-open            start it, and print the address
-  conclave lab --listen 0.0.0.0:7480  let other machines in, with a secret in the address
+  conclave lab                         open the page in a browser
+  conclave lab --no-open               print the address only
+  conclave lab --listen 0.0.0.0:7480   let other machines in, who know the secret
 
 Everything is in the program: the page loads nothing from elsewhere. Ctrl-C ends it.";

@@ -25,11 +25,16 @@ fn every_scene_plays_and_every_sentence_has_its_moment() {
         });
         let page = page.unwrap_or_else(|wrong| panic!("{}: {wrong}", lesson.name));
         for scene in page["scenes"].as_array().unwrap() {
-            let moments: Vec<u64> = scene["notes"].as_array().unwrap().iter().filter_map(|note| note["at"].as_u64()).collect();
+            let moments: Vec<u64> =
+                scene["notes"].as_array().unwrap().iter().filter_map(|note| note["at"].as_u64()).collect();
             assert!(moments.is_sorted_by(|a, b| a < b), "{}: {moments:?}", lesson.name);
         }
         for algorithm in &lesson.algorithms {
-            assert!(registry::find(algorithm).is_some(), "{}: there is no algorithm '{algorithm}'", lesson.name);
+            assert!(
+                registry::find(algorithm).is_some(),
+                "{}: there is no algorithm '{algorithm}'",
+                lesson.name
+            );
         }
     }
 }
@@ -37,7 +42,8 @@ fn every_scene_plays_and_every_sentence_has_its_moment() {
 #[test]
 fn every_exercise_begins_unsolved_and_can_be_solved() {
     let lab = lab();
-    let run = |recipe: &Value| lab.make(recipe).unwrap_or_else(|problem| panic!("{recipe}: {}", problem.json()));
+    let run =
+        |recipe: &Value| lab.make(recipe).unwrap_or_else(|problem| panic!("{recipe}: {}", problem.json()));
     for lesson in path() {
         for exercise in &lesson.exercises {
             let (start, solution) = (run(&exercise.recipe), run(&exercise.solution));

@@ -1,0 +1,6 @@
+//! The lab from outside: the real binary, over real connections.
+
+mod client;
+mod jobs;
+mod refusals;
+mod runs;

@@ -63,7 +63,18 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     /// How long to wait until whoever was left out has lost its lease.
     pub(super) fn quarantine(&self) -> After {
-        After::exactly(self.lease_time() + self.lease_time() / 10)
+        After::exactly(self.longest_lease())
+    }
+
+    /// A lease, however slow the clock of its holder is.
+    fn longest_lease(&self) -> Duration {
+        self.lease_time() + self.lease_time() / 10
+    }
+
+    /// Whether we have come back so long ago that no lease of a former life lasts. Who knows that does not have to be waited for,
+    /// as often as a roll may be called meanwhile.
+    pub(super) fn is_past_former_leases(&self, now: Reading) -> bool {
+        self.config.consent == Consent::Majority && now >= self.born.after(self.longest_lease())
     }
 
     /// Until when programs may run that are inside through us.

@@ -62,7 +62,7 @@ use core::time::Duration;
 
 use conclave_core::{
     Boot, Counter, Effect, Effects, Incarnation, Input, LamportClock, Members, Message, NodeId, Phase,
-    Protocol, Space, Stamp, Through, Timing, erased,
+    Protocol, Reading, Space, Stamp, Through, Timing, erased,
 };
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +134,8 @@ pub struct Assembly<A: Mutex, K: Key = ()> {
     leases: BTreeMap<K, Lease>,
     /// The number of the last renewal that we asked for.
     renewals: u64,
+    /// What our clock showed when this life began.
+    born: Reading,
     /// Messages of epochs that have not reached us yet.
     early: Vec<Early<A::Message, K>>,
     /// What has arrived of messages that came in pieces.
@@ -480,7 +482,8 @@ pub struct Report<K: Key = ()> {
     pub group: Vec<NodeId>,
     /// Who has left the group.
     pub left: BTreeSet<NodeId>,
-    /// Whether it has been a member of the group ever since it was let in: it has not crashed and was not left out.
+    /// Whether it has been a member of the group ever since it was let in: it has not crashed and was not left out. With
+    /// leases also whether that was so long ago that none of them lasts.
     pub member: bool,
     /// The latest gathering that it had answered before this one.
     pub promised: Epoch,
@@ -724,6 +727,7 @@ impl<A: Mutex, K: Key> Protocol for Assembly<A, K> {
             round: None,
             leases: BTreeMap::new(),
             renewals: 0,
+            born: Reading::ZERO,
             early: Vec::new(),
             pieces: Pieces::default(),
         }
@@ -734,6 +738,9 @@ impl<A: Mutex, K: Key> Protocol for Assembly<A, K> {
         // What the application asks for was asked before it could hear that its lease is over.
         if !matches!(input, Input::Request(Asked::App(_))) {
             self.maybe_overdue(out);
+        }
+        if let Input::Start = input {
+            self.born = out.now();
         }
         match input {
             Input::Start if self.is_member => {

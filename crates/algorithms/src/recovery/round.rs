@@ -4,7 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use conclave_core::{After, Counter, Effects, Incarnation, Input, LamportClock, Members, NodeId, Phase};
+use conclave_core::{
+    After, Counter, Effects, Incarnation, Input, LamportClock, Members, NodeId, Phase, Reading,
+};
 
 use super::ballot::{Proposal, is_majority};
 use super::{
@@ -440,7 +442,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
     pub(super) fn gather(&mut self, out: &mut impl Effects<Self>) {
         let heard = self.heard().max(self.acceptor.promised);
         let ballot = heard.next(self.id);
-        let report = self.report();
+        let report = self.report(out.now());
         if !self.acceptor.promise(ballot) {
             return;
         }
@@ -478,7 +480,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
     }
 
     /// How we stand.
-    fn report(&self) -> Report<K> {
+    fn report(&self, now: Reading) -> Report<K> {
         Report {
             standings: self.standings.clone(),
             time: self.clock.time(),
@@ -486,7 +488,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
             heard: self.heard(),
             group: self.group.iter().collect(),
             left: self.left.clone(),
-            member: self.is_member || self.unled,
+            member: self.is_member || self.unled || self.is_past_former_leases(now),
             promised: self.acceptor.promised,
             called: self.called.clone(),
             lives: self.lives.clone(),
@@ -505,7 +507,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         called: BTreeSet<NodeId>,
         out: &mut impl Effects<Self>,
     ) {
-        let report = self.report();
+        let report = self.report(out.now());
         if !self.acceptor.promise(ballot) {
             return out.send(from, Msg::Outranked { ballot, promised: self.acceptor.promised });
         }

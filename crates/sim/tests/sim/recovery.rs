@@ -222,7 +222,7 @@ fn every_mutant_of_the_recovery_is_caught() {
         ("go-on-alone", "ricart-agrawala", 2, &[], &["1@5..60", "2@50..400"], "perfect"),
         ("call-once", "ricart-agrawala", 3, &[], &["2@12..30", "1@25..51", "3@15..51"], "late:uniform:1..60"),
         ("no-quarantine", "majority", 2, view, &[], "wrong:uniform:5..40"),
-        ("keep-grant", "majority", 3, view, &["3@58..80", "1@86..194"], "late:uniform:1..60"),
+        ("keep-grant", "majority", 3, view, &["3@30..80", "1@86..100"], "late:uniform:1..60"),
         ("vote-once", "majority", 3, view, &["1@40..80", "2@90..130"], "perfect"),
         ("leave-once", "central", 4, &[], &["2@5..90:inside"], "perfect"),
         ("late-lease", "majority", 5, view, &[], "wrong:20"),

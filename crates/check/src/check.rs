@@ -373,8 +373,8 @@ impl Examined {
         let way = self.search.states.way_to(lasso.start);
         let mut walk = Walk::new(&mut self.search);
         way.iter().for_each(|(state, nth)| walk.step(*state, *nth));
-        let (led, stem) = (walk.led(), walk.commands.len());
-        walk.commands.push(Command::Loop);
+        walk.begin_circle();
+        let (led, stem) = (walk.led(), walk.commands.len() - 1);
         lasso.circle.iter().for_each(|(state, nth)| walk.step(*state, *nth));
         walk.commands.push(Command::Again);
         let commands = core::mem::take(&mut walk.commands);

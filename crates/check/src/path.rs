@@ -16,6 +16,8 @@ pub struct Walk<'a> {
     root: Root,
     /// Of each channel: how many messages were sent, and which are in flight.
     channels: BTreeMap<(usize, usize), Channel>,
+    /// Whether what is sent to somebody who is down is taken out at once: in a circle it must not pile up.
+    is_circling: bool,
     /// What was done.
     pub commands: Vec<Command>,
 }
@@ -47,7 +49,9 @@ impl<'a> Walk<'a> {
     /// Begins where the search began.
     pub fn new(search: &'a mut Search) -> Self {
         match search.start.clone() {
-            Some(Start { root, channels, commands }) => Self { search, root, channels, commands },
+            Some(Start { root, channels, commands }) => {
+                Self { search, root, channels, is_circling: false, commands }
+            }
             None => {
                 let root = search.first_root();
                 Self::at(search, root)
@@ -57,7 +61,8 @@ impl<'a> Walk<'a> {
 
     /// Begins where everyone has been started.
     pub fn at(search: &'a mut Search, root: Root) -> Self {
-        let mut walk = Self { search, root, channels: BTreeMap::new(), commands: Vec::new() };
+        let mut walk =
+            Self { search, root, channels: BTreeMap::new(), is_circling: false, commands: Vec::new() };
         for (from, to, message, is_void) in walk.search.first_sends() {
             walk.note_send(from, to, message, is_void);
         }
@@ -95,6 +100,39 @@ impl<'a> Walk<'a> {
         if let Action::Interrupt { place, .. } = action {
             self.void(place);
         }
+        // What was meant for an earlier life stands in the way of what is meant for this one.
+        if let Action::Restart { place } = cause {
+            self.drop_void(Some(usize::from(place)));
+        }
+        if self.is_circling {
+            self.drop_void(None);
+        }
+    }
+
+    /// From here on everything repeats.
+    pub fn begin_circle(&mut self) {
+        self.drop_void(None);
+        self.is_circling = true;
+        self.commands.push(Command::Loop);
+    }
+
+    /// Takes out what will not arrive, to one process or to all.
+    fn drop_void(&mut self, to: Option<usize>) {
+        let pairs: Vec<_> = self.channels.keys().copied().collect();
+        for ends in pairs.into_iter().filter(|(_, receiver)| to.is_none_or(|to| to == *receiver)) {
+            while let Some(place) = self.channels[&ends].letters.iter().position(|letter| letter.is_void) {
+                self.drop_at(ends, place);
+            }
+        }
+    }
+
+    /// Takes a message out of its channel, by a command.
+    fn drop_at(&mut self, (from, to): (usize, usize), place: usize) {
+        let which = self.which(&self.channels[&(from, to)].letters, place);
+        let members = &self.search.terms().members;
+        let (sender, receiver) = (members.at(from), members.at(to));
+        self.commands.push(Command::Carry { what: Carry::Drop, from: sender, to: receiver, which });
+        self.channels.get_mut(&(from, to)).expect("the message is in it").letters.remove(place);
     }
 
     /// How many commands lead to where the search begins.
@@ -232,11 +270,7 @@ impl<'a> Walk<'a> {
         let letters = &self.channels[&(from, to)].letters;
         let found = letters.iter().rposition(|letter| !letter.is_void && letter.message == message);
         let place = found.expect("every letter was noted when it was sent");
-        let which = self.which(letters, place);
-        let members = &self.search.terms().members;
-        let (sender, receiver) = (members.at(from), members.at(to));
-        self.commands.push(Command::Carry { what: Carry::Drop, from: sender, to: receiver, which });
-        self.channels.get_mut(&(from, to)).expect("the message is in it").letters.remove(place);
+        self.drop_at((from, to), place);
     }
 
     fn note_send(&mut self, from: usize, to: usize, message: u32, is_void: bool) {

@@ -80,6 +80,37 @@ fn what_follows_too_many_messages_is_left_out() {
     assert_eq!((report.states, report.incomplete), (175, Some(Stopped::Crowded)));
 }
 
+/// What is sent to the dead does not arrive; in a circle it must not pile up.
+#[test]
+fn a_run_without_end_that_sends_to_the_dead_is_played() {
+    let mut setup = Setup::numbered("central", 2);
+    setup.settings.insert("silence".into(), "dead".into());
+    let options = Options {
+        budgets: Budgets { crashes: 1, ..Budgets::default() },
+        detector: false,
+        ..Options::default()
+    };
+    let found = check(&setup, &options, &mut |_| {}).expect("it can be searched").counterexample;
+    let found = found.expect("it is refuted");
+    assert!(found.circle.is_some(), "{}", found.script);
+    let played = conclave_sim::play(&found.script);
+    let played = played.unwrap_or_else(|error| panic!("{error}\n{}", found.script));
+    let judged = played.judgements.iter().find(|judged| judged.property == found.property);
+    assert!(judged.is_some_and(|judged| matches!(judged.finding, conclave_algorithms::Finding::Broken(_))));
+}
+
+/// What was sent to an earlier life is not in the way of what is sent to the next, where channels keep their order.
+#[test]
+fn a_run_with_restarts_is_played_on_channels_that_keep_their_order() {
+    let setup = Setup { mutant: Some("go-on-alone".into()), ..Setup::numbered("lamport", 2) };
+    let options = Options {
+        budgets: Budgets { crashes: 2, restarts: 2, ..Budgets::default() },
+        liveness: false,
+        ..Options::default()
+    };
+    assert_eq!(refuted(&setup, &options).property, "FENCE");
+}
+
 /// Between two steps p2 never has the token: it wants nothing, and passes it on in the step in which it arrives. A crash inside
 /// that step takes the token with it.
 #[test]

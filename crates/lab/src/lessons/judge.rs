@@ -175,12 +175,12 @@ impl Goal {
                 .next()
                 .map_or(Ok(0), |at| Err(format!("'{}' must not happen", describe(&records[at])))),
             Self::Order { texts } => {
-                let mut at = 0;
+                let mut rest = 0;
                 for text in texts {
-                    let found = (at..records.len()).find(|at| describe(&records[*at]).contains(text));
-                    at = found.ok_or_else(|| format!("'{text}' has not happened in its turn"))?;
+                    let found = (rest..records.len()).find(|at| describe(&records[*at]).contains(text));
+                    rest = 1 + found.ok_or_else(|| format!("'{text}' has not happened in its turn"))?;
                 }
-                Ok(at)
+                Ok(rest.saturating_sub(1))
             }
             Self::Sent { messages, at_least } => {
                 let is_meant = |record: &Record| matches!(&record.what, What::Send(sent) if messages.contains(&sent.message));
@@ -340,6 +340,8 @@ mod tests {
     #[test]
     fn each_goal_is_reached_by_one_run_and_not_by_another() {
         let crash = json!({ "process": 2, "kind": "crash", "phase": "idle" });
+        let mut again = send();
+        again["nth"] = json!(2);
         let cases: Vec<(Value, Vec<Value>, Result<usize, ()>)> = vec![
             (
                 json!({ "is": "broken", "property": "ME1" }),
@@ -393,6 +395,7 @@ mod tests {
                 vec![phase(1, "idle"), crash.clone()],
                 Err(()),
             ),
+            (json!({ "is": "order", "texts": ["p2 crashes", "p2 crashes"] }), vec![crash.clone()], Err(())),
             (json!({ "is": "sent", "messages": ["Token"], "at_least": 1 }), vec![send()], Ok(0)),
             (json!({ "is": "sent", "messages": ["Want"], "at_least": 1 }), vec![send()], Err(())),
             (json!({ "is": "faults", "at_least": 1, "at_most": 1 }), vec![send(), arrival("drop", 0)], Ok(1)),
@@ -416,6 +419,11 @@ mod tests {
             (
                 json!({ "is": "quiet", "after": "Token", "ms": 50 }),
                 vec![send(), arrival("drop", 0), phase(2, "waiting")],
+                Err(()),
+            ),
+            (
+                json!({ "is": "quiet", "after": "Token", "ms": 50 }),
+                vec![send(), arrival("drop", 0), again, late(phase(2, "waiting"))],
                 Err(()),
             ),
             (

@@ -66,9 +66,6 @@ pub enum StartError {
     /// Its data directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The record cannot be begun.
-    #[error("the record cannot be begun: {0}")]
-    Record(#[source] io::Error),
     /// It stopped at its first step.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -142,7 +139,7 @@ pub async fn start_with<P: Protocol>(
     let nodes: Vec<NodeId> = members.iter().collect();
     let clock = Clock::start(&options.clock);
     let begin = |words| Journal::begin(words, &nodes, config.id, life, data.path());
-    let journal = options.recording.map(begin).transpose().map_err(StartError::Record)?;
+    let journal = options.recording.and_then(begin);
     let record = journal.as_ref().map(|journal| journal.path().to_owned());
     let saved = data.saved(|bytes| (codec.durable)(bytes))?;
     let state = P::boot(Boot {

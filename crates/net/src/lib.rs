@@ -77,7 +77,7 @@ pub use config::{ConfigError, Limits, NodeConfig};
 pub use detector::DetectorConfig;
 pub use handle::{Events, Node, Options, StartError, Stopped, start, start_with};
 pub use hello::Refusal;
-pub use merge::{MergeError, merge};
+pub use merge::{MergeError, Merged, Rest, merge, merge_all};
 pub use node::{Held, NodeError, Sent};
 pub use record::Recording;
 pub use secret::Secret;

@@ -3,7 +3,8 @@
 //! Each process wrote down what it lived through, in its order. A delivery comes after its send; beyond that the clocks
 //! of the machines decide, and ties go by the place of the process. What no process can write down is worked out:
 //!
-//! - *Crashes.* A life that is followed by another one ended; so did a last life that somebody suspects to the end.
+//! - *Crashes.* A life that is followed by another one ended; so did a last life that somebody suspects to the end, unless
+//!   it is known to run: then it only stands still.
 //!   The crash stands right after the last record of the life, and before the suspicion that rests on it.
 //! - *Losses.* A message that never arrived is left as it is, in flight, unless a later one of the same channel arrived:
 //!   then it was lost, and that stands before the later arrival.
@@ -84,11 +85,50 @@ pub enum MergeError {
     Circle,
 }
 
-/// Reads the records of all lives of all processes, and makes one trace of them.
+/// Records put together, and what could not be.
+#[derive(Clone, Debug)]
+pub struct Merged {
+    /// What happened, as far as the records tell all of it.
+    pub trace: Trace,
+    /// What was written down after that, and is not in the trace.
+    pub rest: Vec<Rest>,
+    /// Who still runs: more may be written down by now.
+    pub running: BTreeSet<NodeId>,
+}
+
+/// Lines at the end of the records of a process that rest on something that another one did not write down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// Whose.
+    pub process: NodeId,
+    /// How many.
+    pub lines: usize,
+    /// Whose record ends too early for the first of them.
+    pub needs: NodeId,
+}
+
+impl Merged {
+    /// Whose records lack an end, although nothing more will be written down.
+    #[must_use]
+    pub fn torn(&self) -> BTreeSet<NodeId> {
+        let all = self.rest.iter().map(|rest| rest.needs);
+        all.filter(|process| !self.running.contains(process)).collect()
+    }
+}
+
+/// Reads the records of all lives of all processes, and makes one trace of them, as far as they tell all of it.
 ///
 /// # Errors
 /// If a file cannot be read or the records do not fit together.
 pub fn merge(paths: &[PathBuf]) -> Result<Trace, MergeError> {
+    merge_all(paths, BTreeSet::new()).map(|merged| merged.trace)
+}
+
+/// The same, with what is left over. Of those who still run no crash is inferred.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_all(paths: &[PathBuf], running: BTreeSet<NodeId>) -> Result<Merged, MergeError> {
     let mut lives = Vec::new();
     for path in paths {
         lives.push(read(path)?);
@@ -96,10 +136,10 @@ pub fn merge(paths: &[PathBuf]) -> Result<Trace, MergeError> {
     let header = common_header(&lives)?;
     let mut histories = histories(&header, lives)?;
     let locks = number_locks(&mut histories, header.locks);
-    infer_crashes(&mut histories);
-    let mut trace = Weaver::new(Header { locks, ..header }, histories).weave()?;
+    infer_crashes(&mut histories, &running);
+    let (mut trace, rest) = Weaver::new(Header { locks, ..header }, histories).weave()?;
     trace.stamp(true);
-    Ok(trace)
+    Ok(Merged { trace, rest, running })
 }
 
 /// The record of one life.
@@ -227,8 +267,8 @@ pub(crate) fn inferred(process: NodeId, what: What, time: u64, cause: Option<u64
     Record { id: 0, time, process: Some(process), what, phase, clock: None, cause, lamport: 0, vector }
 }
 
-/// A last life that somebody suspects to the end is over, if it did nothing afterwards.
-fn infer_crashes(histories: &mut [History]) {
+/// A last life that somebody suspects to the end is over, if it did nothing afterwards, and does not run.
+fn infer_crashes(histories: &mut [History], running: &BTreeSet<NodeId>) {
     let mut ended: BTreeMap<(NodeId, u32), u64> = BTreeMap::new();
     for history in histories.iter() {
         for (that, time) in suspected_to_the_end(history) {
@@ -238,7 +278,8 @@ fn infer_crashes(histories: &mut [History]) {
     }
     for history in histories {
         let suspected = ended.get(&(history.process, history.life));
-        if suspected.is_some_and(|suspected| history.last_time() <= *suspected) {
+        let is_silent = suspected.is_some_and(|suspected| history.last_time() <= *suspected);
+        if is_silent && !running.contains(&history.process) {
             history.crash();
         }
     }

@@ -38,9 +38,6 @@ pub enum NodeError {
     /// What the algorithm wanted to be durable may not be; nothing that rests on it has left.
     #[error("what must be durable could not be saved: {0}")]
     Save(#[source] io::Error),
-    /// The record of the run could not be written; nothing of the step has left.
-    #[error("the record could not be written: {0}")]
-    Record(#[source] io::Error),
     /// A message is larger than a frame may be.
     #[error("a {kind} of {size} bytes does not fit into a frame; raise the limit on every node")]
     TooLarge {
@@ -447,7 +444,7 @@ impl<P: Protocol> Core<P> {
                 self.save(&durable).await?;
             }
             if let Some(journal) = &mut self.journal {
-                journal.write().map_err(NodeError::Record)?;
+                journal.write();
             }
             let overflowed = self.post();
             if overflowed.is_empty() {

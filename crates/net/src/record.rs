@@ -7,12 +7,16 @@
 //! Records reach the operating system before the messages of their step leave: if a message was seen, its record
 //! survives the death of the process. They are not synced: a power cut may take the end of a file.
 //!
+//! A record ends where it would become larger than it may be, or where the disk takes no more: the process goes on without.
+//! `record.closed` then stands beside it, and later lives in that directory record nothing, since their stamps would not go
+//! on where the last ones were.
+//!
 //! **Caveat**: what the algorithm saves and what is recorded are two files. A process that is killed between the two
 //! writes has saved a step that its record does not show.
 
 use core::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -32,9 +36,15 @@ pub(crate) const VERSION: u32 = 1;
 pub struct Recording<P: Protocol> {
     header: Header,
     epoch: SystemTime,
+    limit: u64,
     request: fn(&P::Request) -> Asked,
     event: fn(&P::Event) -> (EventText, Option<String>),
 }
+
+/// What a record may grow to, in bytes.
+const LIMIT: u64 = 256 << 20;
+/// The file that says that nothing more is recorded in a directory.
+const CLOSED: &str = "record.closed";
 
 /// A request in words.
 type Asked = (String, usize, Option<String>);
@@ -51,7 +61,13 @@ impl<P: Protocol> Recording<P> {
         fn event<F: Family>(event: &EventOf<F>) -> (EventText, Option<String>) {
             (F::told(event), F::lock_told(event))
         }
-        Self { header, epoch, request: request::<F>, event: event::<F> }
+        Self { header, epoch, limit: LIMIT, request: request::<F>, event: event::<F> }
+    }
+
+    /// The same, but a record has this many bytes at the most.
+    #[must_use]
+    pub fn with_limit(self, limit: u64) -> Self {
+        Self { limit, ..self }
     }
 }
 
@@ -66,7 +82,7 @@ impl Recording<Erased> {
         fn event(event: &ErasedEvent) -> (EventText, Option<String>) {
             (event.told(), event.lock())
         }
-        Self { header, epoch, request, event }
+        Self { header, epoch, limit: LIMIT, request, event }
     }
 }
 
@@ -132,7 +148,10 @@ pub(crate) struct Journal<P: Protocol> {
     process: NodeId,
     place: usize,
     clock: Clock,
-    file: File,
+    /// Nothing once it is closed; stamps are counted on.
+    file: Option<File>,
+    /// How many bytes it has.
+    size: u64,
     path: PathBuf,
     /// Lines that are not written yet; those of the present step stand apart until its phase is known.
     ready: Vec<u8>,
@@ -148,8 +167,28 @@ pub(crate) struct Journal<P: Protocol> {
 }
 
 impl<P: Protocol> Journal<P> {
-    /// Begins the record of a life.
+    /// Begins the record of a life; nothing if none can be written.
     pub fn begin(
+        words: Recording<P>,
+        nodes: &[NodeId],
+        process: NodeId,
+        life: Incarnation,
+        dir: &Path,
+    ) -> Option<Self> {
+        if dir.join(CLOSED).exists() {
+            tracing::warn!("nothing is recorded: an earlier life has closed its record");
+            return None;
+        }
+        match Self::try_begin(words, nodes, process, life, dir) {
+            Ok(journal) => Some(journal),
+            Err(error) => {
+                close(dir, &error);
+                None
+            }
+        }
+    }
+
+    fn try_begin(
         mut words: Recording<P>,
         nodes: &[NodeId],
         process: NodeId,
@@ -175,7 +214,8 @@ impl<P: Protocol> Journal<P> {
             words,
             process,
             place,
-            file,
+            file: Some(file),
+            size: 0,
             path,
             ready,
             step: Vec::new(),
@@ -298,13 +338,34 @@ impl<P: Protocol> Journal<P> {
     }
 
     /// Hands everything to the operating system, in one write.
-    pub fn write(&mut self) -> io::Result<()> {
-        if !self.ready.is_empty() {
-            self.file.write_all(&self.ready)?;
-            self.ready.clear();
+    pub fn write(&mut self) {
+        let Some(file) = self.file.as_mut().filter(|_| !self.ready.is_empty()) else {
+            return self.ready.clear();
+        };
+        let size = self.size + self.ready.len() as u64;
+        let written = if size > self.words.limit {
+            Err(io::Error::other(format!("it has reached {} bytes", self.words.limit)))
+        } else {
+            file.write_all(&self.ready)
+        };
+        match written {
+            Ok(()) => self.size = size,
+            Err(error) => {
+                // Half a step would be dropped when it is read; a step of which the last line is cut off, too.
+                let _ = file.set_len(self.size);
+                self.file = None;
+                close(self.path.parent().unwrap_or(Path::new(".")), &error);
+            }
         }
-        Ok(())
+        self.ready.clear();
     }
+}
+
+/// Nothing more is recorded in this directory.
+fn close(dir: &Path, why: &dyn Display) {
+    tracing::warn!("the record ends here, and nothing more is recorded: {why}");
+    // On a disk that is full there may be no room even for that; then the next life will find out by itself.
+    let _ = fs::write(dir.join(CLOSED), format!("{why}\n"));
 }
 
 /// The name of the file for a life.
@@ -317,19 +378,15 @@ pub fn file_name(life: Incarnation) -> String {
 /// or taken out since: each count goes to the place that its process has now.
 fn last_stamp(dir: &Path, life: Incarnation, nodes: &[NodeId]) -> io::Result<(LamportClock, VectorClock)> {
     for earlier in (1..life.0).rev() {
-        let bytes = match fs::read(dir.join(file_name(Incarnation(earlier)))) {
-            Ok(bytes) => bytes,
+        let mut file = match File::open(dir.join(file_name(Incarnation(earlier)))) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        // What stands after the last line break was never completed, and no message of it has left.
-        let text = String::from_utf8_lossy(&bytes);
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        if let Some(Ok(line)) = whole.lines().skip(1).last().map(serde_json::from_str::<Line>) {
+        if let Some((opening, line)) = ends_of(&mut file)? {
             let mut lamport = LamportClock::default();
             lamport.witness(line.record.lamport);
-            let opening = whole.lines().next().map(serde_json::from_str::<Opening>);
-            let before = opening.and_then(Result::ok).map(|opening| opening.header.nodes).unwrap_or_default();
+            let before = opening.header.nodes;
             let vector = line.record.vector.unwrap_or_default();
             let place = |node: &NodeId| before.iter().position(|known| known == node);
             let counts: Vec<u64> =
@@ -338,4 +395,92 @@ fn last_stamp(dir: &Path, life: Incarnation, nodes: &[NodeId]) -> io::Result<(La
         }
     }
     Ok((LamportClock::default(), VectorClock::default()))
+}
+
+/// The opening of a record and its last whole line, if it has both.
+fn ends_of(file: &mut File) -> io::Result<Option<(Opening, Line)>> {
+    let mut first = Vec::new();
+    let mut reader = BufReader::new(&mut *file);
+    reader.read_until(b'\n', &mut first)?;
+    let Ok(opening) = serde_json::from_slice(&first) else { return Ok(None) };
+    let (begin, end) = (first.len() as u64, file.metadata()?.len());
+    // A record may be long, and its last line, too.
+    let mut window = 1 << 16;
+    loop {
+        let from = end.saturating_sub(window).max(begin);
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(from))?;
+        file.read_to_end(&mut bytes)?;
+        // What stands after the last line break was never completed, and no message of it has left.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(&[][..], |at| &bytes[..at]);
+        match whole.iter().rposition(|byte| *byte == b'\n') {
+            Some(at) => return Ok(read_line(&whole[at + 1..]).map(|line| (opening, line))),
+            None if from == begin => return Ok(read_line(whole).map(|line| (opening, line))),
+            None => window *= 2,
+        }
+    }
+}
+
+fn read_line(bytes: &[u8]) -> Option<Line> {
+    serde_json::from_slice(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: u64, ballast: usize) -> String {
+        let what = What::Timer { timer: "x".repeat(ballast) };
+        let record = Record {
+            id,
+            time: 0,
+            process: Some(NodeId(1)),
+            what,
+            phase: String::new(),
+            clock: None,
+            cause: None,
+            lamport: id,
+            vector: Some(vec![id, 10 * id, 100 * id].into()),
+        };
+        serde_json::to_string(&Line::of(record)).unwrap() + "\n"
+    }
+
+    fn opening(nodes: &[u32]) -> String {
+        let header = Header {
+            algorithm: "echo".into(),
+            nodes: nodes.iter().copied().map(NodeId).collect(),
+            newcomers: Vec::new(),
+            settings: std::collections::BTreeMap::default(),
+            mutant: None,
+            channels: "fifo".into(),
+            locks: 1,
+            seed: None,
+            timing: conclave_core::Timing::default(),
+        };
+        let format = FORMAT.to_owned();
+        let opening = Opening { format, version: VERSION, process: NodeId(1), life: 1, header };
+        serde_json::to_string(&opening).unwrap() + "\n"
+    }
+
+    /// However long lines are and wherever the record was cut off, the next life goes on where the last whole line was; and
+    /// each count stays that of its process.
+    #[test]
+    fn a_later_life_goes_on_counting() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(file_name(Incarnation(1)));
+        let life = Incarnation(2);
+        let lines: String = (1..=4).map(|id| line(id, if id == 3 { 200_000 } else { 5 })).collect();
+        let third: usize = (1..=3).map(|id| line(id, if id == 3 { 200_000 } else { 5 }).len()).sum();
+        let text = opening(&[1, 2, 3]) + &lines;
+        fs::write(&path, &text).unwrap();
+        let same = [1, 2, 3].map(NodeId);
+        assert_eq!(last_stamp(dir.path(), life, &same).unwrap().1, vec![4, 40, 400].into());
+        let changed = [4, 3, 1].map(NodeId);
+        assert_eq!(last_stamp(dir.path(), life, &changed).unwrap().1, vec![0, 400, 4].into());
+        let cut = opening(&[1, 2, 3]).len() + third;
+        fs::write(&path, &text[..cut + 7]).unwrap();
+        assert_eq!(last_stamp(dir.path(), life, &same).unwrap().1, vec![3, 30, 300].into());
+        fs::write(&path, &text[..5]).unwrap();
+        assert_eq!(last_stamp(dir.path(), life, &same).unwrap().1, VectorClock::default());
+    }
 }

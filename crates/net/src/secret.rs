@@ -69,16 +69,27 @@ impl Secret {
     /// Shows that this side of a connection knows the secret.
     #[must_use]
     pub fn prove(&self, side: Side, hello: &Hello, challenge: Nonce) -> Proof {
-        let tag = hmac::sign(&self.key(), &Self::said(side, hello, challenge));
-        let mut proof = [0; 32];
-        proof.copy_from_slice(tag.as_ref());
-        Proof(proof)
+        Proof(self.sign(&Self::said(side, hello, challenge)))
     }
 
     /// Whether a proof is one.
     #[must_use]
     pub fn is_proof(&self, side: Side, hello: &Hello, challenge: Nonce, proof: &Proof) -> bool {
-        hmac::verify(&self.key(), &Self::said(side, hello, challenge), &proof.0).is_ok()
+        self.has_signed(&Self::said(side, hello, challenge), &proof.0)
+    }
+
+    /// A keyed digest: only who knows the secret can make it.
+    #[must_use]
+    pub fn sign(&self, bytes: &[u8]) -> [u8; 32] {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(hmac::sign(&self.key(), bytes).as_ref());
+        digest
+    }
+
+    /// Whether a digest is that of these bytes.
+    #[must_use]
+    pub fn has_signed(&self, bytes: &[u8], digest: &[u8]) -> bool {
+        hmac::verify(&self.key(), bytes, digest).is_ok()
     }
 
     fn key(&self) -> hmac::Key {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_core::NodeId;
 use conclave_trace::{Header, Record, Trace, What};
 
-use crate::merge::{History, MergeError, Step, inferred};
+use crate::merge::{History, MergeError, Rest, Step, inferred};
 use crate::record::Line;
 
 /// Puts the steps of all processes into one order.
@@ -78,14 +78,31 @@ impl Weaver {
         weaver
     }
 
-    pub fn weave(mut self) -> Result<Trace, MergeError> {
+    pub fn weave(mut self) -> Result<(Trace, Vec<Rest>), MergeError> {
         while let Some(place) = self.choose()? {
             let step = &mut self.histories[place].steps[self.done[place]];
             let lines = core::mem::take(&mut step.lines);
             self.done[place] += 1;
             self.append(place, lines);
         }
-        Ok(self.trace)
+        let rest = self.rest();
+        Ok((self.trace, rest))
+    }
+
+    /// What is left over.
+    fn rest(&self) -> Vec<Rest> {
+        let left = |(place, history): (usize, &History)| {
+            let steps = &history.steps[self.done[place]..];
+            let first = steps.first()?;
+            let needs = match first.what() {
+                What::Deliver(carried) => carried.from,
+                What::Suspect { peer, .. } | What::Trust { peer, .. } => *peer,
+                _ => return None,
+            };
+            let lines = steps.iter().map(|step| step.lines.len()).sum();
+            Some(Rest { process: history.process, lines, needs })
+        };
+        self.histories.iter().enumerate().filter_map(left).collect()
     }
 
     /// The process whose next step is next: the earliest of those that can be.
@@ -138,7 +155,8 @@ impl Weaver {
         match step.what() {
             What::Deliver(carried) => {
                 let reach = self.reaches.get(&carried.from);
-                step.first().sent.zip(reach).is_some_and(|(sent, reach)| sent > reach.events)
+                // Who has closed its record sends without stamps in its next life.
+                step.first().sent.is_none_or(|sent| reach.is_some_and(|reach| sent > reach.events))
             }
             What::Suspect { peer, life } | What::Trust { peer, life } => {
                 self.reaches.get(peer).is_some_and(|reach| life.unwrap_or(1) > reach.life)

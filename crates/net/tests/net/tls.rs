@@ -50,6 +50,29 @@ async fn a_certificate_of_another_authority_is_worth_nothing() {
     }
 }
 
+/// One node after the other gets its new certificate: as long as the file of the authorities has both, old and new talk.
+#[tokio::test]
+async fn certificates_are_replaced_one_by_one() {
+    let mut group = Group::new(2);
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    generate(old.path(), "test", &[NodeId(1), NodeId(2)]).unwrap();
+    generate(new.path(), "test", &[NodeId(1), NodeId(2)]).unwrap();
+    let authorities =
+        |dir: &tempfile::TempDir| std::fs::read_to_string(dir.path().join("authority.pem")).unwrap();
+    let both = group.dir.path().join("both.pem");
+    std::fs::write(&both, authorities(&old) + &authorities(&new)).unwrap();
+    let trusting_both = |tls| TlsConfig { authority: both.clone(), ..tls };
+    let first = start_with(&mut group, 1, trusting_both(in_dir(old.path(), NodeId(1)))).await;
+    let mut second = start_with(&mut group, 2, trusting_both(in_dir(new.path(), NodeId(2)))).await;
+    first.say(2, 1).await;
+    assert_eq!(second.heard().await, (1, 1));
+    second.node.kill().await.unwrap();
+    // Whoever no longer trusts the old authority turns old certificates away.
+    let strict = start_with(&mut group, 2, in_dir(new.path(), NodeId(2))).await;
+    strict.until("it was turned away", |status| status.complaints >= 1).await;
+    assert_eq!(strict.node.status().peers[&NodeId(1)].received, 0);
+}
+
 /// Node 2 calls itself node 3, with its own certificate.
 #[tokio::test]
 async fn no_certificate_speaks_for_another_node() {

@@ -3,6 +3,7 @@
 //! A cluster is a directory: `cluster.json` says who is who, `node-3.toml` and `node-3/` belong to process 3, and
 //! `cluster.sock` to the [supervisor](crate::supervisor).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -12,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use conclave_core::NodeId;
+use conclave_net::Secret;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::config::FileError;
+use crate::config::{FileError, PeerAddress, ProcessConfig};
 use crate::control::{Answer, Ask, Control, ControlError, Status};
 
 /// Why something cannot be done with a cluster.
@@ -57,6 +59,12 @@ pub enum ClusterError {
         /// Why.
         why: String,
     },
+    /// It takes no orders from elsewhere.
+    #[error("the file has no 'control' address for {0}, and a secret to use it with")]
+    NoControl(NodeId),
+    /// Only who has started a process can do that to it.
+    #[error("processes of a file are started and ended where they run, by 'conclave node'")]
+    NoSupervisor,
     /// It belongs to another user.
     #[error("{0} belongs to another user")]
     Foreign(PathBuf),
@@ -158,9 +166,50 @@ pub struct Cluster {
     pub(crate) dir: PathBuf,
     /// Who is who.
     pub manifest: Manifest,
+    /// How its processes are reached, if it is known by a file, and they may be on other machines.
+    remote: Option<Remote>,
+}
+
+/// How processes on other machines are reached.
+#[derive(Debug)]
+struct Remote {
+    secret: Option<Secret>,
+    controls: BTreeMap<NodeId, SocketAddr>,
 }
 
 impl Cluster {
+    /// The cluster of a supervisor on this machine.
+    pub(crate) fn of_supervisor(dir: PathBuf, manifest: Manifest) -> Self {
+        Self { dir, manifest, remote: None }
+    }
+
+    /// The cluster that a file describes, whatever machines its processes are on.
+    ///
+    /// # Errors
+    /// If the file says something else.
+    pub fn of_file(path: &Path) -> Result<Self, ClusterError> {
+        let text = fs::read_to_string(path).map_err(at(path))?;
+        // Of a file of all processes, any of them will do.
+        let table: Option<toml::Table> = toml::from_str(&text).ok();
+        let first = table
+            .as_ref()
+            .filter(|table| !table.contains_key("id"))
+            .and_then(|table| table.get("peers")?.as_array()?.first()?.get("id")?.as_integer());
+        let config = ProcessConfig::read_as(path, first.and_then(|id| u32::try_from(id).ok()))?;
+        let member = |peer: &PeerAddress| Member { id: NodeId(peer.id), address: peer.address, living: None };
+        let control = |peer: &PeerAddress| Some((NodeId(peer.id), peer.control?));
+        let manifest = Manifest {
+            name: config.cluster.clone(),
+            algorithm: config.algorithm.clone(),
+            record: config.record,
+            supervisor: Living { pid: 0, started: 0 },
+            processes: config.peers.iter().map(member).collect(),
+        };
+        let controls = config.peers.iter().filter_map(control).collect();
+        let remote = Some(Remote { secret: config.known_secret(), controls });
+        Ok(Self { dir: path.to_owned(), manifest, remote })
+    }
+
     /// The cluster of this name among those that are kept here, or the only one that runs.
     ///
     /// # Errors
@@ -212,13 +261,21 @@ impl Cluster {
         let wrong =
             |error: serde_json::Error| ClusterError::Manifest { path: path.clone(), why: error.to_string() };
         let manifest = serde_json::from_str(&text).map_err(wrong)?;
-        Ok(Some(Self { dir: dir.to_owned(), manifest }))
+        Ok(Some(Self { dir: dir.to_owned(), manifest, remote: None }))
     }
 
     /// Whether its supervisor is there.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.manifest.supervisor.is_alive()
+    }
+
+    /// Whose processes run, standing still or not.
+    #[must_use]
+    pub fn running(&self) -> BTreeSet<NodeId> {
+        let running =
+            self.manifest.processes.iter().filter(|member| member.living.is_some_and(|it| it.is_alive()));
+        running.map(|member| member.id).collect()
     }
 
     /// The data directory of a process.
@@ -235,7 +292,10 @@ impl Cluster {
         if !self.manifest.processes.iter().any(|member| member.id == process) {
             return Err(ClusterError::Stranger(process));
         }
-        Ok(Control::connect(&self.data(process))?)
+        let Some(remote) = &self.remote else { return Ok(Control::connect(&self.data(process))?) };
+        let address = remote.controls.get(&process).ok_or(ClusterError::NoControl(process))?;
+        let secret = remote.secret.as_ref().ok_or(ClusterError::NoControl(process))?;
+        Ok(Control::reach(*address, secret)?)
     }
 
     /// How a process stands.
@@ -290,6 +350,9 @@ impl Cluster {
     /// # Errors
     /// If there is no supervisor, or it cannot.
     pub fn order(&self, order: &Order) -> Result<String, ClusterError> {
+        if self.remote.is_some() {
+            return Err(ClusterError::NoSupervisor);
+        }
         let path = self.dir.join(SUPERVISOR);
         let mut stream = UnixStream::connect(&path).map_err(at(&path))?;
         let mut line = serde_json::to_string(order).expect("an order is plain data");
@@ -302,7 +365,40 @@ impl Cluster {
         answer.map_err(ClusterError::Refused)
     }
 
-    /// What its processes have written down, life by life.
+    /// What its processes have written down, wherever they are. What other machines have is copied into this directory.
+    ///
+    /// # Errors
+    /// If a directory cannot be read, or a process does not answer.
+    pub fn collect(&self, copies: &Path) -> Result<Vec<PathBuf>, ClusterError> {
+        if self.remote.is_none() {
+            return self.records();
+        }
+        let mut records = Vec::new();
+        for member in &self.manifest.processes {
+            let life = self.status(member.id)?.life;
+            let mut control = self.connect(member.id)?;
+            for life in 1..=life {
+                let mut text = String::new();
+                let is_there = loop {
+                    let offset = text.len() as u64;
+                    match control.call(&Ask::Record { life, offset })? {
+                        Answer::Record(Some(piece)) if piece.is_empty() => break true,
+                        Answer::Record(Some(piece)) => text += &piece,
+                        Answer::Record(None) => break false,
+                        other => return Err(ControlError::Strange(format!("{other:?}")).into()),
+                    }
+                };
+                if is_there {
+                    let path = copies.join(format!("{}-{life}.jsonl", member.id.0));
+                    fs::write(&path, text).map_err(at(&path))?;
+                    records.push(path);
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// What its processes have written down on this machine, life by life.
     ///
     /// # Errors
     /// If a directory cannot be read.

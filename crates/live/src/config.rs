@@ -31,6 +31,9 @@ pub struct ProcessConfig {
     /// Whether to write down what happens.
     #[serde(default)]
     pub record: bool,
+    /// How large the record of a life may become, in MiB: then it ends, and the process goes on without.
+    #[serde(default = "record_mb")]
+    pub record_mb: u64,
     /// What times in records are counted from: seconds since 1970. The same for all processes of a group.
     #[serde(default)]
     pub epoch: u64,
@@ -70,6 +73,9 @@ pub struct PeerAddress {
     pub id: u32,
     /// Where the others find it.
     pub address: SocketAddr,
+    /// Where it takes orders from other machines, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<SocketAddr>,
 }
 
 /// Where certificates are; a relative path starts at the file.
@@ -82,6 +88,10 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+}
+
+fn record_mb() -> u64 {
+    256
 }
 
 fn transmission() -> u64 {
@@ -124,12 +134,36 @@ impl ProcessConfig {
     /// # Errors
     /// If it cannot be read or says something else.
     pub fn read(path: &Path) -> Result<Self, FileError> {
+        Self::read_as(path, None)
+    }
+
+    /// The same for one of the processes, where one file is for all of them: it names none, and `{id}` in its paths stands for
+    /// each.
+    ///
+    /// # Errors
+    /// If it cannot be read or says something else.
+    pub fn read_as(path: &Path, id: Option<u32>) -> Result<Self, FileError> {
         let text =
             std::fs::read_to_string(path).map_err(|error| FileError::Io { path: path.into(), error })?;
-        let wrong = |error: toml::de::Error| FileError::Wrong { path: path.into(), why: error.to_string() };
-        let mut config: Self = toml::from_str(&text).map_err(wrong)?;
+        let broken = |error: toml::de::Error| FileError::Wrong { path: path.into(), why: error.to_string() };
+        let wrong = |why: String| FileError::Wrong { path: path.into(), why };
+        let mut table: toml::Table = toml::from_str(&text).map_err(broken)?;
+        let mut config: Self = match (id, table.get("id").and_then(toml::Value::as_integer)) {
+            (Some(id), None) => {
+                table.insert("id".into(), i64::from(id).into());
+                table.try_into().map_err(broken)?
+            }
+            (Some(id), Some(named)) if named != i64::from(id) => {
+                return Err(wrong(format!("it is the file of process {named}")));
+            }
+            (None, None) if table.contains_key("cluster") && !table.contains_key("id") => {
+                return Err(wrong("it names no process; say which with --id".into()));
+            }
+            _ => toml::from_str(&text).map_err(broken)?,
+        };
+        config.fill_in();
         if let Some(why) = config.contradiction() {
-            return Err(FileError::Wrong { path: path.into(), why });
+            return Err(wrong(why));
         }
         let home = path.parent().unwrap_or(Path::new(""));
         config.data = home.join(&config.data);
@@ -139,6 +173,32 @@ impl ProcessConfig {
             }
         }
         Ok(config)
+    }
+
+    /// Puts the id into the paths that name it.
+    fn fill_in(&mut self) {
+        let id = self.id.to_string();
+        let fill = |path: &mut PathBuf| {
+            if let Some(text) = path.to_str() {
+                *path = text.replace("{id}", &id).into();
+            }
+        };
+        fill(&mut self.data);
+        if let Some(tls) = &mut self.tls {
+            [&mut tls.authority, &mut tls.certificate, &mut tls.key].into_iter().for_each(fill);
+        }
+    }
+
+    /// Where this process takes orders from other machines, if it does.
+    #[must_use]
+    pub fn control(&self) -> Option<SocketAddr> {
+        self.peers.iter().find(|peer| peer.id == self.id).and_then(|peer| peer.control)
+    }
+
+    /// The secret that every connection shows knowledge of.
+    #[must_use]
+    pub fn known_secret(&self) -> Option<Secret> {
+        self.secret.as_deref().and_then(Secret::new)
     }
 
     /// What cannot be true of a group.
@@ -152,6 +212,9 @@ impl ProcessConfig {
         }
         if self.secret.as_ref().is_some_and(|secret| Secret::new(secret).is_none()) {
             return Some(format!("a secret has at least {} characters", Secret::LEAST));
+        }
+        if self.secret.is_none() && self.peers.iter().any(|peer| peer.control.is_some()) {
+            return Some("without a secret anybody could give orders at a control address".into());
         }
         if self.life == Some(0) {
             return Some("lives are counted from 1".into());
@@ -201,7 +264,7 @@ impl ProcessConfig {
                 key: tls.key.clone(),
             }),
             insecure: self.insecure,
-            secret: self.secret.as_deref().and_then(Secret::new),
+            secret: self.known_secret(),
             least_life: self.life.map_or(Incarnation::FIRST, Incarnation),
             looks_around: true,
             ..usual
@@ -236,6 +299,24 @@ quorum = "plane"
         assert_eq!(ProcessConfig::read(&path).expect("it is right"), config);
     }
 
+    /// One file for all processes, and for whoever gives them orders.
+    #[test]
+    fn one_file_describes_all_processes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("cluster.toml");
+        let text = FILE.replace("id = 2\n", "").replace("node-2", "data/{id}");
+        std::fs::write(&path, &text).expect("it can be written");
+        for id in [1, 2] {
+            let config = ProcessConfig::read_as(&path, Some(id)).expect("it is right");
+            assert_eq!((config.id, config.data), (id, dir.path().join(format!("data/{id}"))));
+        }
+        let why = |id| ProcessConfig::read_as(&path, id).expect_err("it is wrong").to_string();
+        assert!(why(None).contains("say which with --id"), "{}", why(None));
+        assert!(why(Some(3)).contains("process 3 is not among the peers"), "{}", why(Some(3)));
+        std::fs::write(&path, FILE).expect("it can be written");
+        assert!(why(Some(1)).contains("the file of process 2"), "{}", why(Some(1)));
+    }
+
     #[test]
     fn what_a_file_should_not_say_is_named_with_its_place() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -245,6 +326,7 @@ quorum = "plane"
             (format!("{FILE}x = 1\n[y]\n"), "y"),
             (FILE.replace("id = 2\n", "id = 3\n"), "process 3 is not among the peers"),
             (FILE.replace("id = 2,", "id = 1,"), "process 1 is among the peers twice"),
+            (FILE.replace("7001\"", "7001\", control = \"127.0.0.1:8001\""), "without a secret anybody"),
             (format!("life = 0\n{FILE}"), "lives are counted from 1"),
             (format!("secret = \"short\"\n{FILE}"), "a secret has at least 16 characters"),
         ];

@@ -1,19 +1,26 @@
 //! What people and programs say to a process through its control socket: one JSON value per line.
 //!
-//! The socket is a file in the data directory, so that whoever may open the directory may give orders, and nobody else.
+//! The socket is a file in the data directory, so that whoever may open the directory may give orders, and nobody else. From
+//! other machines it is TCP, and whoever knows the secret of the group may.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use conclave_algorithms::Name;
 use conclave_algorithms::desk::{Standing, Wish, Word};
 use conclave_core::NodeId;
+use conclave_net::Secret;
+use conclave_net::secret::{Nonce, Side};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::seal::{HERE, Seal, nonce_line, read_nonce};
 
 /// The name of the socket in a data directory.
 pub const SOCKET: &str = "control.sock";
@@ -35,6 +42,13 @@ pub enum Ask {
     Left {
         /// Which lock.
         name: Name,
+    },
+    /// What have you written down in this life, from this byte on?
+    Record {
+        /// Which life.
+        life: u32,
+        /// From where.
+        offset: u64,
     },
     /// Have no links with these.
     Cut(Vec<NodeId>),
@@ -61,6 +75,8 @@ pub enum Answer {
         /// So long before the end, in microseconds, a program is to be told of it.
         notice: u64,
     },
+    /// So much of it; nothing more if it is empty, and no record if there is none.
+    Record(Option<String>),
     /// It is done, or will be.
     Done,
     /// It cannot be.
@@ -125,15 +141,21 @@ pub enum ControlError {
     /// It went away.
     #[error("the process went away")]
     Gone,
+    /// What it said was not said by a process of the group.
+    #[error("the answer has no proof of the secret; is the secret of the file that of the cluster?")]
+    Forged,
     /// It said something that means nothing.
     #[error("the process said what means nothing: {0}")]
     Strange(String),
 }
 
-/// A connection to a process.
+/// A connection to a process: on this machine by its socket, on another one by TCP, sealed with the secret of the group.
 #[derive(Debug)]
 pub struct Control {
-    lines: BufReader<UnixStream>,
+    lines: BufReader<Wire>,
+    line: Vec<u8>,
+    speech: Arc<Mutex<Option<Seal>>>,
+    hearing: Option<Seal>,
     path: PathBuf,
 }
 
@@ -145,9 +167,42 @@ impl Control {
     pub fn connect(data: &Path) -> Result<Self, ControlError> {
         let path = data.join(SOCKET);
         match UnixStream::connect(&path) {
-            Ok(stream) => Ok(Self { lines: BufReader::new(stream), path }),
+            Ok(stream) => Ok(Self::over(Wire::Unix(stream), None, path)),
             Err(error) => Err(ControlError::Silent { path, error }),
         }
+    }
+
+    /// Connects to a process on another machine.
+    ///
+    /// # Errors
+    /// If nobody answers there, or not as a process does.
+    pub fn reach(address: SocketAddr, secret: &Secret) -> Result<Self, ControlError> {
+        let path = PathBuf::from(address.to_string());
+        let silent = |error| ControlError::Silent { path: path.clone(), error };
+        let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(silent)?;
+        stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE))).map_err(silent)?;
+        let mut control = Self::over(Wire::Tcp(stream), None, path.clone());
+        control.read_line().map_err(silent)?;
+        let theirs = read_nonce(&core::mem::take(&mut control.line));
+        let theirs = theirs.ok_or_else(|| ControlError::Strange("no nonce came first".into()))?;
+        let ours = Nonce::random();
+        control.lines.get_mut().write_all(&nonce_line(ours)).map_err(silent)?;
+        let mut seal = Seal::new(secret.clone(), Side::Connects, [theirs, ours]);
+        control.read_line().map_err(silent)?;
+        if seal.open(&core::mem::take(&mut control.line)) != Some(HERE) {
+            return Err(ControlError::Forged);
+        }
+        Ok(Self { speech: Arc::new(Mutex::new(Some(seal.clone()))), hearing: Some(seal), ..control })
+    }
+
+    fn over(wire: Wire, seal: Option<Seal>, path: PathBuf) -> Self {
+        let speech = Arc::new(Mutex::new(seal.clone()));
+        Self { lines: BufReader::new(wire), line: Vec::new(), speech, hearing: seal, path }
+    }
+
+    /// Reads on until there is a whole line; what was read before it took too long is kept.
+    fn read_line(&mut self) -> io::Result<usize> {
+        self.lines.read_until(b'\n', &mut self.line)
     }
 
     /// Asks for something.
@@ -155,9 +210,8 @@ impl Control {
     /// # Errors
     /// If the process is gone.
     pub fn ask(&mut self, ask: &Ask) -> Result<(), ControlError> {
-        let mut line = serde_json::to_vec(ask).map_err(|error| ControlError::Strange(error.to_string()))?;
-        line.push(b'\n');
-        self.lines.get_mut().write_all(&line).map_err(|error| self.failed(error))
+        let mut asker = self.asker()?;
+        asker.try_ask(ask).map_err(|error| self.failed(error))
     }
 
     /// Waits for the next answer; nothing if it does not come in time.
@@ -165,21 +219,23 @@ impl Control {
     /// # Errors
     /// If the process is gone, or says what means nothing.
     pub fn answer(&mut self, within: Option<Duration>) -> Result<Option<Answer>, ControlError> {
-        let stream = self.lines.get_ref();
         // A span of zero would mean forever.
         let within = within.map(|span| span.max(Duration::from_millis(1)));
-        stream.set_read_timeout(within).map_err(|error| self.failed(error))?;
-        let mut line = String::new();
-        match self.lines.read_line(&mut line) {
-            Ok(0) => Err(ControlError::Gone),
-            Ok(_) => serde_json::from_str(&line)
-                .map(Some)
-                .map_err(|error| ControlError::Strange(error.to_string())),
+        self.lines.get_ref().set_read_timeout(within).map_err(|error| self.failed(error))?;
+        match self.read_line() {
+            Ok(0) => return Err(ControlError::Gone),
+            Ok(_) => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                Ok(None)
+                return Ok(None);
             }
-            Err(error) => Err(self.failed(error)),
+            Err(error) => return Err(self.failed(error)),
         }
+        let line = core::mem::take(&mut self.line);
+        let said = match &mut self.hearing {
+            Some(seal) => seal.open(&line).ok_or(ControlError::Forged)?,
+            None => &line,
+        };
+        serde_json::from_slice(said).map(Some).map_err(|error| ControlError::Strange(error.to_string()))
     }
 
     /// What ends the connection while somebody waits for an answer; what the client has is given back then.
@@ -195,7 +251,8 @@ impl Control {
     /// # Errors
     /// If the process is gone.
     pub fn asker(&self) -> Result<Asker, ControlError> {
-        self.lines.get_ref().try_clone().map(Asker).map_err(|error| self.failed(error))
+        let wire = self.lines.get_ref().try_clone().map_err(|error| self.failed(error))?;
+        Ok(Asker { wire, speech: Arc::clone(&self.speech) })
     }
 
     /// Another end of the connection: as long as it is open, what the client has is not given back.
@@ -222,25 +279,95 @@ impl Control {
 
 /// Asks on a connection whose answers are read elsewhere.
 #[derive(Debug)]
-pub struct Asker(UnixStream);
+pub struct Asker {
+    wire: Wire,
+    speech: Arc<Mutex<Option<Seal>>>,
+}
 
 impl Asker {
     /// Asks for something; false if nobody listens any more.
     pub fn ask(&mut self, ask: &Ask) -> bool {
-        serde_json::to_vec(ask).is_ok_and(|mut line| {
-            line.push(b'\n');
-            self.0.write_all(&line).is_ok()
-        })
+        self.try_ask(ask).is_ok()
+    }
+
+    fn try_ask(&mut self, ask: &Ask) -> io::Result<()> {
+        let mut line = serde_json::to_vec(ask).map_err(io::Error::other)?;
+        line.push(b'\n');
+        // Lines are numbered, and written in the order of their numbers.
+        let mut speech = self.speech.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = speech.as_mut().map_or(line.clone(), |seal| seal.close(&line));
+        self.wire.write_all(&line)
+    }
+}
+
+/// What carries the lines.
+#[derive(Debug)]
+enum Wire {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Wire {
+    fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
+            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+        }
+    }
+
+    fn set_read_timeout(&self, within: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(within),
+            Self::Tcp(stream) => stream.set_read_timeout(within),
+        }
+    }
+
+    fn shutdown(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        }
+    }
+}
+
+impl From<Wire> for OwnedFd {
+    fn from(wire: Wire) -> Self {
+        match wire {
+            Wire::Unix(stream) => stream.into(),
+            Wire::Tcp(stream) => stream.into(),
+        }
+    }
+}
+
+impl io::Read for Wire {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(bytes),
+            Self::Tcp(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl io::Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 /// Ends a connection when it is dropped.
 #[derive(Debug)]
-pub struct Closer(UnixStream);
+pub struct Closer(Wire);
 
 impl Drop for Closer {
     fn drop(&mut self) {
         // If it has ended already, so much the better.
-        let _ = self.0.shutdown(std::net::Shutdown::Both);
+        let _ = self.0.shutdown();
     }
 }

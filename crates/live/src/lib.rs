@@ -20,4 +20,5 @@ pub mod config;
 pub mod control;
 pub use conclave_algorithms::desk;
 pub mod process;
+mod seal;
 pub mod supervisor;

@@ -5,26 +5,34 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use conclave_algorithms::desk::{Client, Deed, Desk, Standing, Word};
 use conclave_algorithms::erased::{Erase, Erased, ErasedConfig, ErasedEvent, ErasedRequest, Prepared};
 use conclave_algorithms::family::{EventText, Registered, Wanted};
 use conclave_algorithms::{About, Arena, Name, SettingError};
-use conclave_core::{Members, NodeId};
+use conclave_core::{Incarnation, Members, NodeId};
+use conclave_net::secret::{Nonce, Side};
 use conclave_net::{
-    Codec, Events, Node, NodeConfig, NodeError, Options, Recording, StartError, boot_time, start_with,
+    Codec, Events, Node, NodeConfig, NodeError, Options, Recording, Secret, StartError, boot_time, record,
+    start_with,
 };
 use conclave_trace::Header;
 use thiserror::Error;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _,
+    BufReader,
+};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::config::ProcessConfig;
 use crate::control::{Answer, Ask, PeerStatus, SOCKET, Status};
+use crate::seal::{HERE, Seal, nonce_line, read_nonce};
 
 /// More clients than this are not let in at a time.
 const MOST_CLIENTS: usize = 1_024;
@@ -32,6 +40,10 @@ const MOST_CLIENTS: usize = 1_024;
 const LONGEST_LINE: u64 = 16 << 10;
 /// Answers that a client has not read; one that is further behind is let go.
 const MOST_UNREAD: usize = 256;
+/// How long a client of another machine may take to begin.
+const GREETING: Duration = Duration::from_secs(5);
+/// A piece of a record that is sent to another machine, in bytes: more than a line has.
+const PIECE: u64 = 4 << 20;
 
 /// Why a process did not start, or ended.
 #[derive(Debug, Error)]
@@ -193,7 +205,9 @@ async fn serve(
         seed: None,
         timing: process.node().timing,
     };
-    let recording = process.record.then(|| Recording::erased(header, process.epoch()));
+    let recording = process.record.then(|| {
+        Recording::erased(header, process.epoch()).with_limit(process.record_mb.saturating_mul(1 << 20))
+    });
     let options = Options { recording, clock: process.clock(), ..Options::default() };
     let node = NodeConfig { settings: settings_text, ..process.node() };
     // The driver takes the data directory for itself; only then the socket in it is ours to replace.
@@ -201,17 +215,25 @@ async fn serve(
     let (node, events) = start_with::<Erased>(node, config, codec, options).await?;
     let listener = listen(&process.data)?;
     let (clients_in, clients) = mpsc::channel(MOST_CLIENTS);
-    let acceptor = tokio::spawn(accept(listener, clients_in));
+    let mut acceptors = JoinSet::new();
+    let numbers = Arc::new(AtomicU64::new(1));
+    if let (Some(address), Some(secret)) = (process.control(), process.known_secret()) {
+        let failed = |error| ProcessError::Socket { path: address.to_string().into(), error };
+        let remote = TcpListener::bind(address).await.map_err(failed)?;
+        acceptors.spawn(accept_remote(remote, secret, clients_in.clone(), Arc::clone(&numbers)));
+    }
+    acceptors.spawn(accept(listener, clients_in, numbers));
     ready();
     let office = Office {
         node: Arc::new(node),
         desk,
         algorithm: process.algorithm.clone(),
+        data: process.data.clone(),
         lines: BTreeMap::new(),
         tails: BTreeSet::new(),
     };
     let ended = office.run(events, clients, stop).await;
-    acceptor.abort();
+    acceptors.shutdown().await;
     let _ = std::fs::remove_file(process.data.join(SOCKET));
     ended
 }
@@ -237,42 +259,100 @@ enum Visit {
 }
 
 /// Lets clients in, each in tasks of its own.
-async fn accept(listener: UnixListener, visits: mpsc::Sender<Visit>) {
+async fn accept(listener: UnixListener, visits: mpsc::Sender<Visit>, numbers: Arc<AtomicU64>) {
     let places = Arc::new(Semaphore::new(MOST_CLIENTS));
-    for client in 1.. {
+    loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!("a client could not be let in: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let visits = visits.clone();
+        let Some((stream, _)) = let_in(listener.accept().await).await else { continue };
+        let (visits, client) = (visits.clone(), numbers.fetch_add(1, Ordering::Relaxed));
         tokio::spawn(async move {
-            receive(client, stream, &visits).await;
+            let (reads, writes) = stream.into_split();
+            receive(client, reads, writes, None, &visits).await;
             let _ = visits.send(Visit::Left(client)).await;
             drop(place);
         });
     }
 }
 
+/// The same for clients of other machines, who show in every line that they know the secret.
+async fn accept_remote(
+    listener: TcpListener,
+    secret: Secret,
+    visits: mpsc::Sender<Visit>,
+    numbers: Arc<AtomicU64>,
+) {
+    let places = Arc::new(Semaphore::new(MOST_CLIENTS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Some((stream, _)) = let_in(listener.accept().await).await else { continue };
+        let (visits, secret) = (visits.clone(), secret.clone());
+        let client = numbers.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            let (reads, mut writes) = stream.into_split();
+            let mut reads = BufReader::new(reads);
+            let greeted = timeout(GREETING, exchange_nonces(&mut reads, &mut writes)).await;
+            if let Ok(Some(nonces)) = greeted {
+                let mut seal = Seal::new(secret, Side::Accepts, nonces);
+                // So that a client with another secret finds out.
+                if writes.write_all(&seal.close(HERE)).await.is_err() {
+                    return;
+                }
+                receive(client, reads, writes, Some(seal), &visits).await;
+                let _ = visits.send(Visit::Left(client)).await;
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn let_in<S>(accepted: io::Result<S>) -> Option<S> {
+    match accepted {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            tracing::warn!("a client could not be let in: {error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            None
+        }
+    }
+}
+
+async fn exchange_nonces(
+    reads: &mut (impl AsyncBufRead + Unpin),
+    writes: &mut (impl AsyncWrite + Unpin),
+) -> Option<[Nonce; 2]> {
+    let ours = Nonce::random();
+    writes.write_all(&nonce_line(ours)).await.ok()?;
+    let mut line = Vec::new();
+    reads.take(LONGEST_LINE).read_until(b'\n', &mut line).await.ok()?;
+    Some([ours, read_nonce(&line)?])
+}
+
 /// Hears a client out. It is gone when its connection ends, or when nobody answers it any more.
-async fn receive(client: Client, stream: UnixStream, visits: &mpsc::Sender<Visit>) {
-    let (reads, writes) = stream.into_split();
+async fn receive(
+    client: Client,
+    reads: impl AsyncRead + Unpin,
+    writes: impl AsyncWrite + Unpin + Send + 'static,
+    seal: Option<Seal>,
+    visits: &mpsc::Sender<Visit>,
+) {
     let (answers_in, answers) = mpsc::channel(MOST_UNREAD);
     if visits.send(Visit::Came(client, answers_in)).await.is_err() {
         return;
     }
-    let answering = tokio::spawn(answer(writes, answers));
+    let answering = tokio::spawn(answer(writes, answers, seal.clone()));
     tokio::select! {
-        () = hear(client, reads, visits) => {}
+        () = hear(client, reads, seal, visits) => {}
         _ = answering => {}
     }
 }
 
-async fn hear(client: Client, reads: OwnedReadHalf, visits: &mpsc::Sender<Visit>) {
+async fn hear(
+    client: Client,
+    reads: impl AsyncRead + Unpin,
+    mut seal: Option<Seal>,
+    visits: &mpsc::Sender<Visit>,
+) {
     let mut lines = BufReader::new(reads);
     let mut line = Vec::new();
     loop {
@@ -281,17 +361,34 @@ async fn hear(client: Client, reads: OwnedReadHalf, visits: &mpsc::Sender<Visit>
             Ok(read) if read > 0 && line.ends_with(b"\n") => {}
             _ => return,
         }
-        let ask = serde_json::from_slice(&line).map_err(|error| format!("this is no request: {error}"));
+        let said = match &mut seal {
+            Some(seal) => match seal.open(&line) {
+                Some(said) => said,
+                None => {
+                    tracing::warn!("somebody who does not know the secret gives orders");
+                    return;
+                }
+            },
+            None => &line,
+        };
+        let ask = serde_json::from_slice(said).map_err(|error| format!("this is no request: {error}"));
         if visits.send(Visit::Asked(client, ask)).await.is_err() {
             return;
         }
     }
 }
 
-async fn answer(mut writes: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) {
+async fn answer(
+    mut writes: impl AsyncWrite + Unpin,
+    mut answers: mpsc::Receiver<Answer>,
+    mut seal: Option<Seal>,
+) {
     while let Some(answer) = answers.recv().await {
         let mut line = serde_json::to_vec(&answer).expect("an answer is plain data");
         line.push(b'\n');
+        if let Some(seal) = &mut seal {
+            line = seal.close(&line);
+        }
         if writes.write_all(&line).await.is_err() {
             return;
         }
@@ -303,6 +400,7 @@ struct Office {
     node: Arc<Node<Erased>>,
     desk: Box<dyn Desk<Erased>>,
     algorithm: String,
+    data: PathBuf,
     lines: BTreeMap<Client, mpsc::Sender<Answer>>,
     /// Clients who want to hear everything that the algorithm says.
     tails: BTreeSet<Client>,
@@ -390,6 +488,7 @@ impl Office {
             }
             Ok(Ask::Status) => Answer::Status(Box::new(self.status())),
             Ok(Ask::Left { name }) => self.left(name),
+            Ok(Ask::Record { life, offset }) => Answer::Record(self.record(life, offset).ok()),
             Ok(Ask::Cut(peers)) => for_all(&peers, |peer| self.node.cut(peer)),
             Ok(Ask::Heal(peers)) => for_all(&peers, |peer| self.node.heal(peer)),
             Ok(Ask::Stop) => {
@@ -438,6 +537,18 @@ impl Office {
         let held = leases.get(name.as_str());
         let left = held.map(|held| held.until.saturating_sub(boot_time())).unwrap_or_default();
         Answer::Left { name, micros: Some(micros(left)), notice: held.map_or(0, |held| micros(held.notice)) }
+    }
+
+    /// A piece of the record of a life.
+    fn record(&self, life: u32, offset: u64) -> io::Result<String> {
+        let mut file = std::fs::File::open(self.data.join(record::file_name(Incarnation(life))))?;
+        io::Seek::seek(&mut file, io::SeekFrom::Start(offset))?;
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(file, PIECE), &mut bytes)?;
+        // Records are ASCII but for names; a name is never cut in two.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        bytes.truncate(whole);
+        String::from_utf8(bytes).map_err(io::Error::other)
     }
 
     fn standing(&self) -> Standing {

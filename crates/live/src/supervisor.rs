@@ -219,8 +219,7 @@ impl Supervisor {
                 self.end(id);
                 self.spawn(id)?;
                 self.wait_for(id)?;
-                let life =
-                    Cluster { dir: self.dir.clone(), manifest: self.manifest.clone() }.status(id)?.life;
+                let life = Cluster::of_supervisor(self.dir.clone(), self.manifest.clone()).status(id)?.life;
                 format!("{id} is up, in life {life}")
             }
             Order::Answer => "here".into(),
@@ -367,8 +366,10 @@ fn clear(dir: &Path, name: &str) -> Result<(), ClusterError> {
 }
 
 fn write_configs(dir: &Path, plan: &Plan, processes: &[Member]) -> Result<(), ClusterError> {
-    let peers: Vec<PeerAddress> =
-        processes.iter().map(|member| PeerAddress { id: member.id.0, address: member.address }).collect();
+    let peers: Vec<PeerAddress> = processes
+        .iter()
+        .map(|member| PeerAddress { id: member.id.0, address: member.address, control: None })
+        .collect();
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let secret = Secret::random().map_err(at(dir))?;
     let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -381,6 +382,7 @@ fn write_configs(dir: &Path, plan: &Plan, processes: &[Member]) -> Result<(), Cl
             listen: None,
             insecure: false,
             record: plan.record,
+            record_mb: 256,
             epoch: since.as_secs(),
             transmission_ms: ms(plan.transmission),
             processing_ms: ms(plan.transmission / 5),

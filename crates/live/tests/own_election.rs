@@ -19,7 +19,7 @@ fn configs(home: &Path) -> Vec<ProcessConfig> {
     let ports = free_ports(3).expect("there are ports");
     let peers: Vec<PeerAddress> = (1..)
         .zip(ports)
-        .map(|(id, port)| PeerAddress { id, address: ([127, 0, 0, 1], port).into() })
+        .map(|(id, port)| PeerAddress { id, address: ([127, 0, 0, 1], port).into(), control: None })
         .collect();
     let config = |peer: &PeerAddress| ProcessConfig {
         cluster: "ours".into(),
@@ -35,6 +35,7 @@ fn configs(home: &Path) -> Vec<ProcessConfig> {
         suspect_after_ms: 20_000,
         settings: BTreeMap::new(),
         clock: None,
+        record_mb: 256,
         secret: None,
         life: None,
         tls: None,

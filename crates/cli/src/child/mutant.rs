@@ -2,7 +2,10 @@
 
 /// What a broken runner or keeper does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "service"), expect(dead_code, reason = "some are about what only the service has"))]
+#[cfg_attr(
+    not(all(feature = "service", feature = "laboratory")),
+    expect(dead_code, reason = "some are about what only one half of the binary has")
+)]
 pub enum Mutant {
     /// The runner prints by itself, and waits for it.
     SpeaksItself,
@@ -18,6 +21,8 @@ pub enum Mutant {
     ActsOnOldNews,
     /// It is done when the command is, whatever the command left behind.
     ForgetsTheRest,
+    /// The runner of a live group takes what it has for something that does not run out.
+    ForgetsLeases,
 }
 
 /// Names the mutant that a process is.

@@ -16,6 +16,7 @@ use conclave_live::control::{Answer, Ask, Control, Status};
 use conclave_live::desk::{Standing, Wish, Word};
 use conclave_live::process::told_to_stop;
 use conclave_live::supervisor::{Plan, Shared, Supervisor, held, take_orders};
+use conclave_net::Rest;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -43,6 +44,9 @@ impl From<ClusterError> for Failure {
 /// Does what was asked for.
 pub fn run(args: &ClusterArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let name = args.cluster.as_deref();
+    if let Some(file) = &args.config {
+        return command_to(&Cluster::of_file(file)?, &args.command, catalogue);
+    }
     match &args.command {
         ClusterCommand::Start(start) => self::start(start, name, catalogue),
         ClusterCommand::List => list(),
@@ -435,6 +439,19 @@ fn trace(cluster: &Cluster, output: &OutputArgs, catalogue: &Catalogue) -> Resul
     if !cluster.manifest.record {
         return Err(Failure::new("this cluster was started with --no-record"));
     }
-    let merged = conclave_net::merge(&cluster.records()?).map_err(Failure::new)?;
-    replay::live(&cluster.manifest.name, &merged, output, catalogue)
+    let copies = tempfile::tempdir().map_err(Failure::new)?;
+    let merged =
+        conclave_net::merge_all(&cluster.collect(copies.path())?, cluster.running()).map_err(Failure::new)?;
+    let verdict = replay::live(&cluster.manifest.name, &merged.trace, output, catalogue)?;
+    for rest in &merged.rest {
+        let Rest { process, lines, needs } = rest;
+        let lines = if *lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
+        let why =
+            if merged.running.contains(needs) { "was read too early for" } else { "ends too early for" };
+        let note = format!(
+            "the record of {needs} {why} {lines} at the end of that of {process}: they are not judged"
+        );
+        output::notice("note", &note);
+    }
+    Ok(if merged.torn().is_empty() { verdict } else { Verdict::Failed })
 }

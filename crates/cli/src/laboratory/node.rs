@@ -11,7 +11,7 @@ use crate::failure::{Failure, Verdict};
 
 /// Runs a process until it is told to stop.
 pub fn run(args: &NodeArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
-    let config = ProcessConfig::read(&args.config).map_err(Failure::new)?;
+    let config = ProcessConfig::read_as(&args.config, args.id.map(|id| id.0)).map_err(Failure::new)?;
     let entry = catalogue.find(&config.algorithm);
     let entry = entry.ok_or_else(|| no_such_algorithm(&config.algorithm, catalogue))?;
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();

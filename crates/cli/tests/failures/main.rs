@@ -19,10 +19,14 @@ mod nodes;
 mod pauses;
 mod programs;
 mod proxies;
+mod records;
+mod remote;
 mod resource;
 mod total;
 mod traces;
 
+#[path = "../common/caught.rs"]
+mod caught;
 #[path = "../common/netns.rs"]
 mod netns;
 #[path = "../common/waits.rs"]

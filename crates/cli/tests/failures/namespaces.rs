@@ -69,7 +69,8 @@ fn start(network: &Network, algorithm: &str, setting: &str) -> Nodes {
         .expect("the binary runs");
     assert!(certificates.status.success(), "{}", String::from_utf8_lossy(&certificates.stderr));
     for id in 1..=5 {
-        let peers = (1..=5).map(|peer| PeerAddress { id: peer, address: address(peer) }).collect();
+        let peers =
+            (1..=5).map(|peer| PeerAddress { id: peer, address: address(peer), control: None }).collect();
         let tls = TlsFiles {
             authority: "certs/authority.pem".into(),
             certificate: format!("certs/node-{id}.pem").into(),

@@ -49,6 +49,7 @@ impl Nodes {
             suspect_after_ms: 500,
             settings: setting.into_iter().collect(),
             clock: None,
+            record_mb: 256,
             secret: None,
             life: None,
             tls: None,
@@ -57,14 +58,19 @@ impl Nodes {
     }
 
     /// Starts a process, by a command that ends in the binary.
-    pub fn start(&mut self, config: &ProcessConfig, mut command: Command) {
+    pub fn start(&mut self, config: &ProcessConfig, command: Command) {
         let id = config.id;
         let path = self.home().join(format!("node-{id}.toml"));
         std::fs::write(&path, config.text()).expect("it can be written");
+        self.start_from(&path, id, command);
+    }
+
+    /// Starts one of the processes of a file.
+    pub fn start_from(&mut self, file: &Path, id: u32, mut command: Command) {
         let log = File::create(self.home().join(format!("node-{id}.log"))).expect("it can be written");
         let child = command
-            .args(["node", "--with-parent", "--config"])
-            .arg(&path)
+            .args(["node", "--with-parent", "--id", &id.to_string(), "--config"])
+            .arg(file)
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file can be shared"))
             .stderr(log)

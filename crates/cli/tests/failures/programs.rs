@@ -7,17 +7,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
+use crate::caught::assert_caught;
 use crate::group::Group;
 use crate::until;
 
 /// Who wrote, line by line. A program is known by its fence.
-fn lines(file: &Path) -> Vec<String> {
+pub fn lines(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
 /// The first that wrote after somebody else had followed it.
-fn overlap(lines: &[String]) -> Option<&String> {
+pub fn overlap(lines: &[String]) -> Option<&String> {
     let mut over = BTreeSet::new();
     let mut last: Option<&String> = None;
     for line in lines {
@@ -132,6 +133,16 @@ fn a_program_has_ended_when_its_process_was_shut_down_and_started_again() {
 #[test]
 fn a_program_ends_when_its_process_is_cut_off() {
     strike(|group| drop(group.order("cut 1/2,3")));
+}
+
+#[test]
+fn that_a_program_runs_out_with_its_lease_is_tested() {
+    let test = "programs::a_program_ends_while_its_process_stands_still";
+    assert_caught(
+        ("CONCLAVE_RUNNER_MUTANT", "ForgetsLeases"),
+        test,
+        "never came about that the first has ended",
+    );
 }
 
 /// While the program runs, its process confirms it again and again: nothing runs out that is not lost.

@@ -29,7 +29,7 @@ impl Wired {
                     address = wire.address;
                     wired.wires.insert((id, *peer), wire);
                 }
-                peers.push(PeerAddress { id: *peer, address });
+                peers.push(PeerAddress { id: *peer, address, control: None });
             }
             let config = wired.nodes.config(algorithm, setting, id, peers);
             wired.nodes.start(&config, binary());

@@ -18,8 +18,8 @@ pub struct Resource {
 #[derive(Default)]
 struct FencedFile {
     largest: Option<Fence>,
-    /// The writes that were accepted, in order.
-    written: Vec<Fence>,
+    /// How many writes were accepted.
+    written: usize,
     refused: usize,
     granted: Vec<Grant>,
     seen: BTreeSet<Fence>,
@@ -33,7 +33,7 @@ struct FencedFile {
 struct Grant {
     at: Instant,
     process: u32,
-    epoch: Epoch,
+    fence: Fence,
 }
 
 impl FencedFile {
@@ -41,7 +41,7 @@ impl FencedFile {
         let accepts = self.largest.is_none_or(|largest| largest <= fence);
         if accepts {
             self.largest = Some(fence);
-            self.written.push(fence);
+            self.written += 1;
         } else {
             self.refused += 1;
         }
@@ -62,7 +62,7 @@ impl Resource {
         let overlaps = file.inside.iter().map(|other| (*other, fence));
         file.overlaps.extend(overlaps.collect::<Vec<_>>());
         file.inside.insert(fence);
-        file.granted.push(Grant { at: Instant::now(), process, epoch: fence.epoch });
+        file.granted.push(Grant { at: Instant::now(), process, fence });
         file.write(fence)
     }
 
@@ -87,7 +87,7 @@ impl Resource {
     pub fn epochs(&self, name: &'static str) -> BTreeMap<u32, Epoch> {
         let files = self.files();
         let granted = files.get(name).into_iter().flat_map(|file| &file.granted);
-        granted.map(|grant| (grant.process, grant.epoch)).collect()
+        granted.map(|grant| (grant.process, grant.fence.epoch)).collect()
     }
 
     /// The longest time from then to now in which one of the names was granted to nobody.
@@ -110,12 +110,19 @@ impl Resource {
         self.files().values().flat_map(|file| file.overlaps.clone()).collect()
     }
 
-    /// Whatever else happened, later writes have larger fences.
+    /// Whatever else happened, each process was let in with larger and larger fences.
     #[track_caller]
     pub fn never_went_back(&self) {
         for (name, file) in self.files().iter() {
-            assert!(file.written.is_sorted(), "{name} went back");
-            assert!(!file.written.is_empty(), "{name} was never written to");
+            let mut last: BTreeMap<u32, Fence> = BTreeMap::new();
+            for Grant { process, fence, .. } in &file.granted {
+                let before = last.insert(*process, *fence);
+                assert!(
+                    before.is_none_or(|before| before < *fence),
+                    "p{process} got {fence} after {before:?} for {name}"
+                );
+            }
+            assert!(file.written > 0, "{name} was never written to");
         }
     }
 
@@ -125,4 +132,16 @@ impl Resource {
         assert_eq!(self.overlaps(), [], "two were inside");
         assert_eq!(self.refused(), 0, "somebody was let in who no longer should have been");
     }
+}
+
+#[test]
+#[should_panic(expected = "got 0.1.1 after")]
+fn a_process_whose_fences_go_back_is_seen() {
+    let resource = Resource::default();
+    for counter in [2, 1] {
+        let fence = Fence { epoch: Epoch::FIRST, counter, process: conclave_core::NodeId(1) };
+        resource.enter(NAMES[0], 1, fence);
+        resource.leave(NAMES[0], fence);
+    }
+    resource.never_went_back();
 }

@@ -13,3 +13,4 @@ mod locking;
 mod multicasting;
 mod parity;
 mod timekeeping;
+mod torn;

@@ -39,6 +39,8 @@ mod tokens;
 
 #[path = "../common/addresses.rs"]
 mod addresses;
+#[path = "../common/caught.rs"]
+mod caught;
 #[path = "../common/netns.rs"]
 mod netns;
 #[path = "../common/waits.rs"]

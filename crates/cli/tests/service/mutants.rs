@@ -1,27 +1,11 @@
 //! Runners, keepers and nodes that are broken on purpose fail the tests of this binary. Each runs again in a process of its
 //! own, which hands the name of the mutant to everything that it starts.
 
-use std::process::Command;
-
 use crate::cannot_run_without;
-
-/// How long such a test waits for what will not come about.
-const PATIENCE_SECONDS: &str = "10";
+use crate::caught::assert_caught;
 
 const RUNNER: &str = "CONCLAVE_RUNNER_MUTANT";
 const SERVER: &str = "CONCLAVE_SERVER_MUTANT";
-
-/// Makes sure that a test fails with a mutant, and says this.
-#[track_caller]
-fn assert_caught((kind, mutant): (&str, &str), test: &str, says: &str) {
-    let mut command = Command::new(std::env::current_exe().expect("it has a name"));
-    command.args(["--exact", test, "--nocapture"]).env(kind, mutant);
-    let output = command.env("CONCLAVE_TEST_PATIENCE", PATIENCE_SECONDS).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("1 passed") || said.contains("1 failed"), "{test} is no test: {said}");
-    assert!(!output.status.success(), "{mutant} is not caught by {test}");
-    assert!(said.contains(says), "{mutant} is caught, but not because \"{says}\": {said}");
-}
 
 #[test]
 fn that_the_runner_does_not_wait_for_its_words_is_tested() {

@@ -18,6 +18,9 @@ pub struct NodeArgs {
     /// The file that says what this process is.
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// Which of the processes, if the file is that of all of them.
+    #[arg(long, value_name = "NODE", value_parser = parse_id)]
+    pub id: Option<NodeId>,
     /// Stop when standard input ends: a parent that dies takes this process with it.
     #[arg(long)]
     pub with_parent: bool,
@@ -44,6 +47,9 @@ pub struct ClusterArgs {
     /// Which cluster, if several are running.
     #[arg(long, value_name = "NAME", global = true)]
     pub cluster: Option<String>,
+    /// The file of a cluster whose processes are on any machines.
+    #[arg(long, value_name = "FILE", global = true, conflicts_with = "cluster")]
+    pub config: Option<PathBuf>,
     #[command(subcommand)]
     pub command: ClusterCommand,
 }

@@ -14,6 +14,7 @@ use conclave_live::desk::{Wish, Word};
 use tokio::sync::mpsc;
 
 use super::through;
+use crate::child::mutant::{self, Mutant};
 use crate::child::{self, Boot, Deadlines, Event, Group, Plan, Signals};
 use crate::failure::{Failure, Verdict};
 use crate::laboratory::args::LockArgs;
@@ -74,7 +75,9 @@ struct Lease {
 impl Term {
     /// What an answer means that was asked for at this moment.
     fn of(asked: Boot, micros: Option<u64>, notice: u64) -> Self {
-        let Some(micros) = micros else { return Self::For(None) };
+        let Some(micros) = micros.filter(|_| !mutant::is(Mutant::ForgetsLeases)) else {
+            return Self::For(None);
+        };
         let notice = Duration::from_micros(notice);
         let kill_at = asked.after(Duration::from_micros(micros));
         let period = (notice / QUESTIONS).max(Duration::from_millis(1));

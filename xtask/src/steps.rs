@@ -90,6 +90,18 @@ pub const SOAKS: &[Soak] = &[
         }],
     },
     Soak {
+        name: "live",
+        about: "real groups of every lock, killed, stopped, cut off, without their files (CONCLAVE_MINUTES=10)",
+        steps: &[Step {
+            name: "programs inside the locks of groups to which things are done",
+            run: || {
+                soaking(
+                    "test --locked --profile optimised --package conclave-cli --test failures -- soak:: --nocapture",
+                )
+            },
+        }],
+    },
+    Soak {
         name: "searches",
         about: "the long searches of docs/verified.md (CONCLAVE_UPDATE=1 writes it), the second opinion",
         steps: &[

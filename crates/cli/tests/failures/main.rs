@@ -22,6 +22,7 @@ mod proxies;
 mod records;
 mod remote;
 mod resource;
+mod soak;
 mod total;
 mod traces;
 

@@ -20,8 +20,8 @@ const AFTER: [&str; 7] = [
     "after a request was given up",
 ];
 
-/// Of each of [`AFTER`]: whether it is a failure.
-const IS_FAILURE: [bool; 7] = [false, true, true, true, true, true, false];
+/// Of each of [`AFTER`]: whether it is a failure that a group may have to recover from.
+const IS_FAILURE: [bool; 7] = [false, true, true, true, false, false, false];
 
 /// The situations that were met, a bit each, by what had happened before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,6 +16,7 @@ mod rehearse;
 mod report;
 mod search;
 mod space;
+mod sweep;
 
 pub use check::{CheckError, MOST_PROCESSES, Options, check, check_algorithm};
 pub use conclave_algorithms::application::AskBudget;
@@ -23,3 +24,4 @@ pub use model::Budgets;
 pub use refute::attempts;
 pub use report::{Counterexample, Coverage, Overtaking, Property, Report};
 pub use search::{Limits, Progress, Stopped};
+pub use sweep::{Trial, sweep};

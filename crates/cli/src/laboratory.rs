@@ -22,6 +22,7 @@ mod replay;
 mod sim;
 mod step;
 mod survival;
+mod sweep;
 
 use std::process::ExitCode;
 

@@ -25,7 +25,8 @@ pub(crate) mod stream {
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// The stream of a seed. Streams with different numbers under one seed have nothing to do with each other.
+    /// The stream of a seed. Streams with different numbers under one seed are different, but for some seeds they begin in states
+    /// that have words in common.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15)))

@@ -162,7 +162,14 @@ for the crash where there is one. *1 crash* may fall [inside a step](checking.md
 *1 crash between steps* may not (`--atomic-steps`). *Entries* is how often each process asks (in elections: may call one); `forever` covers
 any number, `first` is one call before it hears of a leader, so that all calls belong to one election, whoever makes them.
 *Holds*: nothing that is promised is broken, [deadlock and starvation](checking.md#runs-without-end) included.
-Where a group [recovers](recovery.md) after the crash, time is [counted](checking.md#what-can-happen).
+Where a group [recovers](recovery.md) after the crash, time is [counted](checking.md#what-can-happen). A row that was given up says nothing
+of liveness, and of safety only what lies within its states.
+
+Every row assumes that no message is lost or doubled and, where there is a crash, that every crash is reported and nobody else is
+suspected, that what was saved is kept, that a message takes at most one tick, a step none, and that timers are exact. No row
+has a restart. Of two processes of which one crashes one is left: these rows say nothing of exclusion after the crash. The
+order of grants is judged for two processes only. [`conclave check --all`](checking.md#many-searches-at-once) searches more, with restarts,
+suspicions and every setting.
 
 A search is given up at 1,000,000 states. Of two processes that recover 200,000 are enough: `token-ring`
 counts how often its token has moved, and has no end (with `--set idle=park`, where the token rests, it has one, at 4,407

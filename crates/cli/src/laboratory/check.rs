@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conclave_algorithms::family::{Kind, Searches};
-use conclave_algorithms::{About, Channels, Finding, Mutant, Synchrony};
+use conclave_algorithms::{About, Channels, Finding, Mutant, RECOVERY_MUTANTS, Synchrony};
 use conclave_check::{AskBudget, Budgets, CheckError, Counterexample, Limits, Options, Report};
 use conclave_core::{Members, NodeId, Timing};
 use conclave_sim::Played;
@@ -17,14 +17,18 @@ use super::files;
 use super::no_such_algorithm;
 use super::output::{self, Progress, Searched, grouped, notice, size};
 use super::sim::{drawn, not_a_member, settings};
+use super::sweep;
 use crate::failure::{Failure, Verdict, nearest};
 
 /// Searches all runs of an algorithm.
 pub fn run(args: &CheckArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
+    if args.all {
+        return sweep::run(args, catalogue);
+    }
     let led = args.from.as_ref().map(Led::read).transpose()?;
     let (job, attempts) = Job::understood(args, led, catalogue)?;
     args.output.check_with(args.save_script.as_deref())?;
-    if args.depth.is_none() && args.time.is_none() {
+    if args.depth.is_none() && args.time.is_none() && args.states.is_none() {
         warn_of_size(&attempts[0]);
     }
     let interrupt = interrupt()?;
@@ -39,10 +43,10 @@ pub fn run(args: &CheckArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> 
 }
 
 /// The exit code of a search that broke nothing and did not see everything.
-const INCOMPLETE: u8 = 3;
+pub const INCOMPLETE: u8 = 3;
 
 /// Set by the first Ctrl-C, so that what was seen is reported; the second ends the process.
-fn interrupt() -> Result<Arc<AtomicBool>, Failure> {
+pub fn interrupt() -> Result<Arc<AtomicBool>, Failure> {
     let wanted = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("signals cannot be heard: {error}")))?;
@@ -139,7 +143,9 @@ fn is_foreign(what: &What) -> bool {
 }
 
 fn find_mutant(about: &'static About, name: &str) -> Result<&'static Mutant, Failure> {
-    about.mutants.iter().find(|mutant| mutant.name == name).ok_or_else(|| {
+    // Whoever can recover has the mutants of the recovery, too.
+    let shared = if about.family.searches.recovers { RECOVERY_MUTANTS } else { &[] };
+    about.mutants.iter().chain(shared).find(|mutant| mutant.name == name).ok_or_else(|| {
         let names = || about.mutants.iter().map(|mutant| mutant.name);
         let known = match nearest(name, names()) {
             Some(meant) => format!("did you mean '{meant}'?"),
@@ -235,7 +241,7 @@ fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Option
             memory: args.memory.unwrap_or_else(three_quarters),
             depth: args.depth,
             time: args.time,
-            states: None,
+            states: args.states,
             in_flight: args.in_flight,
             interrupt: None,
         },
@@ -283,12 +289,12 @@ fn warn_of_size(options: &Options) {
     }
 }
 
-fn cores() -> usize {
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Three quarters of the memory that is available, in bytes.
-fn three_quarters() -> usize {
+pub fn three_quarters() -> usize {
     const UNKNOWN: usize = 2 << 30;
     let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

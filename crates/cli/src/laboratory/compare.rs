@@ -93,7 +93,7 @@ pub fn measured(
 }
 
 /// The algorithms that are named, or all of a family.
-fn chosen(what: &[String], catalogue: &Catalogue) -> Result<Vec<Entry>, Failure> {
+pub fn chosen(what: &[String], catalogue: &Catalogue) -> Result<Vec<Entry>, Failure> {
     let mut entries: Vec<Entry> = Vec::new();
     for name in what {
         let is_of_family = |about: &&conclave_algorithms::About| about.family.name == name;

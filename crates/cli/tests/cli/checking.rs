@@ -217,6 +217,53 @@ fn a_report_says_how_far_its_verdict_goes() {
     assert!(coverage.contains(&waits), "{coverage:?}");
 }
 
+#[test]
+fn a_mutant_of_the_recovery_is_refuted_in_every_algorithm_that_recovers() {
+    let report = line("check lamport --mutant go-on-alone --crashes 2 --restarts 2 --atomic-steps --json")
+        .ends(1)
+        .json();
+    assert_eq!(report["counterexample"]["property"], "FENCE");
+    assert_eq!(report["simulator"]["agrees"], true, "{}", report["simulator"]);
+    line("check bully --mutant go-on-alone").refused("has no mutant 'go-on-alone'");
+}
+
+/// One command for all sizes, failures and settings; each row can be repeated by itself.
+#[test]
+fn a_sweep_is_a_table_of_searches() {
+    let rows = line("check --all central --states 1500 --json").ends(3).json();
+    let rows = rows.as_array().expect("a list").clone();
+    assert!(rows.len() > 20, "{}", rows.len());
+    let row = |command: &str| {
+        let found = rows.iter().find(|row| row["command"] == format!("check central {command}"));
+        found.unwrap_or_else(|| panic!("no {command} in {rows:?}"))
+    };
+    assert_eq!(row("-n 3")["verdict"], "holds");
+    assert_eq!(row("-n 3 --crashes 1")["verdict"], "not broken in what was seen; state limit reached");
+    let crash = row("-n 2 --crashes 1");
+    assert!(crash["never_met"].to_string().contains("two wait at once after a crash"), "{crash}");
+    let lossy = row("-n 2 --drops 1");
+    assert_eq!(
+        (&lossy["beyond"], &lossy["verdict"]),
+        (&true.into(), &"ME2 is broken, beyond what is assumed".into())
+    );
+    for command in ["-n 2 --entries forever --order", "-n 2 --suspicions 1", "-n 2 --crashes 1 --ticks 2"] {
+        let again = line(&format!("check central {command} --states 1500 --json")).json();
+        let row = row(command);
+        for field in ["states", "depth", "complete", "failures", "ticks"] {
+            assert_eq!(row["report"][field], again[field], "{command}: {field}");
+        }
+    }
+    let table = line("check --all chang-roberts --states 300 --markdown").out;
+    assert!(table.starts_with("| algorithm | search | states | depth | verdict | never met |"), "{table}");
+    assert!(table.contains("| chang-roberts | `-n 3` | 189 | 24 | holds |"), "{table}");
+    let page = line("check --all chang-roberts --states 300").out;
+    assert!(page.contains(" searches: ") && page.contains("beyond what is assumed"), "{page}");
+    line("check --all central -n 3").refused("cannot be used together");
+    line("check --all").refused("no algorithm is given");
+    line("check --all mutexes").refused("there is no family or algorithm 'mutexes'; did you mean 'mutex'?");
+    line("check central --markdown").refused("--all is missing");
+}
+
 /// Ctrl-C once: the search ends and reports what it has seen.
 #[test]
 fn an_interrupted_search_reports_what_it_has_seen() {

@@ -12,7 +12,8 @@ const COMMANDS: [&str; 9] =
     ["list", "explain", "example", "sim", "step", "check", "compare", "replay", "order"];
 
 /// What would take minutes here: a million processes, and searches of millions of states. Some have tests of their own.
-const TOO_LARGE: [&str; 10] = [
+const TOO_LARGE: [&str; 11] = [
+    "check --all",
     "-n 1000000",
     "-n 100000 ",
     "compare election -n 2..64",

@@ -16,6 +16,7 @@ mod ordering;
 mod replaying;
 mod simulating;
 mod stepping;
+mod sweeping;
 mod width;
 
 use std::io::{Seek as _, Write as _};

@@ -217,7 +217,9 @@ fn table() -> String {
          - `fence`: two were inside at once, and the resource refused the one with the old fence.\n\
          - `-`: does not apply.\n\n\
          A `yes` says that none of these runs failed, and no more: five processes, short entries, one kind of failure at a\n\
-         time, reliable channels, and what was saved survives. [Assumes](recovery.md#assumes) says what is relied on.\n\n",
+         time, reliable channels, and what was saved survives. Messages take a bounded time that everyone knows, clocks do not drift, timers are\n\
+         exact, steps take no time, and a lock is held for as long as the slowest message takes, which is shorter than any lease. But for\n\
+         *late* and *suspicion*, everyone hears of a crash, and nobody else is suspected. [Assumes](recovery.md#assumes) says what is relied on.\n\n",
     );
     let names: Vec<_> = TRIALS.iter().map(|trial| trial.name).collect();
     writeln!(text, "| algorithm | {} |", names.join(" | ")).unwrap();

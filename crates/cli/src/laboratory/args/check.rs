@@ -19,8 +19,18 @@ const SEARCH: &str = "Search";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
-    /// The algorithm; `conclave list` shows all.
+    /// The algorithm; `conclave list` shows all. With --all also a family: mutex, election.
     pub algo: Option<String>,
+
+    /// Make many small searches and show a table: sizes, requests, crashes, restarts, suspicions, lost and doubled messages,
+    /// and every setting of the algorithm.
+    #[arg(long, conflicts_with_all = ["from", "n", "ids", "set", "stamp", "mutant", "entries", "start", "cancels", "channels",
+        "ticks", "untimed", "clock", "crashes", "crash_only", "atomic_steps", "restarts", "amnesia", "drops", "duplicates",
+        "suspicions", "no_detector", "order", "safety", "verify_reduction", "paranoid", "depth", "in_flight", "save_script"])]
+    pub all: bool,
+    /// With --all: write the table as Markdown.
+    #[arg(long, requires = "all", conflicts_with = "json")]
+    pub markdown: bool,
 
     /// Begin at a moment of a recorded run, after so many records of its trace, instead of at the beginning.
     #[arg(long, value_name = "TRACE@STEP", value_parser = parse_moment, conflicts_with_all = ["n", "ids", "set", "mutant", "channels"])]
@@ -125,6 +135,9 @@ pub struct CheckArgs {
     /// Do not follow states with more than so many messages in flight from one process to another.
     #[arg(long, value_name = "N", value_parser = parse_in_flight, allow_hyphen_values = true, help_heading = SEARCH)]
     pub in_flight: Option<usize>,
+    /// Stop after so many states [default: none; with --all 100000 in each search].
+    #[arg(long, value_name = "N", value_parser = parse_states, allow_hyphen_values = true, help_heading = SEARCH)]
+    pub states: Option<usize>,
     /// Stop after so long: 90s, 5m, 2h.
     #[arg(long, value_name = "T", value_parser = parse_real_time, allow_hyphen_values = true, help_heading = SEARCH)]
     pub time: Option<Duration>,
@@ -213,6 +226,12 @@ fn parse_depth(text: &str) -> Result<u32, String> {
     whole(text, "a number of steps", low, high).map(|depth| depth as u32)
 }
 
+fn parse_states(text: &str) -> Result<usize, String> {
+    let (low, high) =
+        ((1, "a search sees at least 1 state"), (u64::from(u32::MAX) / 2, "no search sees so many"));
+    whole(text, "a number of states", low, high).map(|most| most as usize)
+}
+
 fn parse_in_flight(text: &str) -> Result<usize, String> {
     let (low, high) =
         ((1, "with no message in flight nothing happens"), (u64::from(u32::MAX), "no channel holds so many"));
@@ -269,6 +288,7 @@ moment.
   conclave check chang-roberts -n 4 --start 1,3 --crashes 1
   conclave check lamport -n 3 --safety --threads 4 --memory 2G
   conclave check ricart-agrawala --mutant no-tie-break --svg bug.svg --save-script bug.txt
+  conclave check --all central --states 20000
   conclave sim lamport --trace run.jsonl && conclave check --from run.jsonl@40
 
 Ctrl-C ends a search and reports what it has seen so far.

@@ -146,4 +146,15 @@ macro_rules! serialised {
     )+};
 }
 
-pub(crate) use {ordered, serialised, transparent};
+/// Bytes do not say of which algorithm they are: a box is read with its configuration at hand, and never without.
+macro_rules! unreadable {
+    ($($name:ident),+ $(,)?) => {$(
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(_deserializer: D) -> Result<Self, D::Error> {
+                Err(serde::de::Error::custom("it cannot be read without knowing its algorithm"))
+            }
+        }
+    )+};
+}
+
+pub(crate) use {ordered, serialised, transparent, unreadable};

@@ -25,14 +25,20 @@ use conclave_core::{
     Boot, Counter, Effect, Effects, Input, Lease, Members, Message, NodeId, Phase, Protocol, Through, erased,
 };
 
+use crate::application::AskBudget;
 use crate::desk::Desk;
-use crate::dynamic::{Letter, Ranked, Saved, Value, ordered, read, serialised, transparent, typed};
-use crate::family::{self, EventText, Family, Use, unknown_request};
+use crate::dynamic::{Letter, Ranked, Saved, Value, ordered, serialised, transparent, typed, unreadable};
+use crate::family::{self, Endless, EventText, Family, RequestOf, Use, unknown_request};
+use crate::mutex::Epoch;
+use crate::recorded::{Recordable, Token};
 use crate::workload::Workload;
 use crate::{About, SettingError};
 
+mod searching;
 mod watching;
 
+use searching::Keeping;
+pub use searching::{ErasedApp, ErasedLedger};
 use watching::{Asking, Serving, Watching};
 pub use watching::{ErasedJudge, ErasedMeter};
 
@@ -143,7 +149,7 @@ impl ErasedConfig {
     /// The request that words mean, for this lock.
     #[must_use]
     pub fn parse(&self, words: &str, lock: usize) -> Option<ErasedRequest> {
-        self.language.parse(words, lock)
+        self.language.parse(&*self.value, words, lock)
     }
 
     /// Reads a message of this algorithm, as postcard writes it; nothing if it is none.
@@ -155,11 +161,17 @@ impl ErasedConfig {
     /// Reads what a process of this algorithm has saved, as postcard writes it; nothing if it is something else.
     #[must_use]
     pub fn read_durable(&self, bytes: &[u8]) -> Option<ErasedDurable> {
-        self.language.read_durable(bytes)
+        self.language.read_durable(&*self.value, bytes)
     }
 }
 
 impl ErasedMessage {
+    /// The token that it carries, of whichever lock.
+    #[must_use]
+    pub fn token(&self) -> Option<Epoch> {
+        self.language.token_in(&*self.value)
+    }
+
     /// Whether it carries a token.
     #[must_use]
     pub fn carries_token(&self) -> bool {
@@ -167,7 +179,52 @@ impl ErasedMessage {
     }
 }
 
+impl Recordable for Erased {
+    fn tokens(&self) -> Vec<Token> {
+        self.language.tokens(&*self.value)
+    }
+
+    fn token_in(message: &ErasedMessage) -> Option<Token> {
+        message.language.named_token_in(&*message.value)
+    }
+}
+
+/// What a search asks of the family.
+impl ErasedConfig {
+    /// The application of a process.
+    #[must_use]
+    pub fn app(&self, budget: AskBudget) -> ErasedApp {
+        self.language.app(budget)
+    }
+
+    /// What is promised of runs without end.
+    #[must_use]
+    pub fn endless(&self) -> Endless {
+        self.language.endless(&*self.value)
+    }
+}
+
+impl Erased {
+    /// The token that it has; of several locks, that of the first.
+    #[must_use]
+    pub fn token(&self) -> Option<Epoch> {
+        self.language.token(&*self.value)
+    }
+}
+
 impl ErasedRequest {
+    /// Whether it is one to be let in.
+    #[must_use]
+    pub fn begins_waiting(&self) -> bool {
+        self.language.begins_waiting(&*self.value)
+    }
+
+    /// Whether it takes such a request back.
+    #[must_use]
+    pub fn gives_up(&self) -> bool {
+        self.language.gives_up(&*self.value)
+    }
+
     /// In words, and the lock that it is for.
     #[must_use]
     pub fn show(&self) -> (String, usize) {
@@ -194,6 +251,12 @@ impl ErasedEvent {
         self.language.lock_told(&*self.value)
     }
 
+    /// Whether a request to be let in is over with it.
+    #[must_use]
+    pub fn ends_waiting(&self) -> bool {
+        self.language.ends_waiting(&*self.value)
+    }
+
     /// Whether a process that says so has left, and does nothing any more.
     #[must_use]
     pub fn has_left(&self) -> bool {
@@ -204,7 +267,7 @@ impl ErasedEvent {
 /// A family as a value: all that is done with its types and cannot be done by a value itself.
 trait Language: Send + Sync {
     fn boot(&self, boot: Boot<'_, Erased>) -> Erased;
-    fn parse(&self, words: &str, lock: usize) -> Option<ErasedRequest>;
+    fn parse(&self, config: &dyn Any, words: &str, lock: usize) -> Option<ErasedRequest>;
     fn show(&self, request: &dyn Any) -> (String, usize);
     fn told(&self, event: &dyn Any) -> EventText;
     fn lock_asked(&self, request: &dyn Any) -> Option<String>;
@@ -212,7 +275,16 @@ trait Language: Send + Sync {
     fn has_left(&self, event: &dyn Any) -> bool;
     fn carries_token(&self, message: &dyn Any) -> bool;
     fn read_message(&self, config: &dyn Any, bytes: &[u8]) -> Option<ErasedMessage>;
-    fn read_durable(&self, bytes: &[u8]) -> Option<ErasedDurable>;
+    fn read_durable(&self, config: &dyn Any, bytes: &[u8]) -> Option<ErasedDurable>;
+    fn app(&self, budget: AskBudget) -> ErasedApp;
+    fn endless(&self, config: &dyn Any) -> Endless;
+    fn begins_waiting(&self, request: &dyn Any) -> bool;
+    fn gives_up(&self, request: &dyn Any) -> bool;
+    fn ends_waiting(&self, event: &dyn Any) -> bool;
+    fn token(&self, state: &dyn Any) -> Option<Epoch>;
+    fn token_in(&self, message: &dyn Any) -> Option<Epoch>;
+    fn tokens(&self, state: &dyn Any) -> Vec<Token>;
+    fn named_token_in(&self, message: &dyn Any) -> Option<Token>;
 }
 
 struct Of<F>(PhantomData<fn() -> F>);
@@ -230,8 +302,8 @@ impl<F: Family> Language for Of<F> {
         Erased { value: Box::new(state), language: language::<F>() }
     }
 
-    fn parse(&self, words: &str, lock: usize) -> Option<ErasedRequest> {
-        let request = F::parse(words, lock)?;
+    fn parse(&self, config: &dyn Any, words: &str, lock: usize) -> Option<ErasedRequest> {
+        let request = F::parse_with(typed(config), words, lock)?;
         Some(ErasedRequest { value: Arc::new(request), language: language::<F>() })
     }
 
@@ -264,9 +336,45 @@ impl<F: Family> Language for Of<F> {
         Some(ErasedMessage { value: Box::new(message), language: language::<F>() })
     }
 
-    fn read_durable(&self, bytes: &[u8]) -> Option<ErasedDurable> {
-        let durable: <F::Protocol as Protocol>::Durable = read(bytes)?;
+    fn read_durable(&self, config: &dyn Any, bytes: &[u8]) -> Option<ErasedDurable> {
+        let durable = F::read_durable(typed(config), bytes)?;
         Some(ErasedDurable { value: Arc::new(durable) })
+    }
+
+    fn app(&self, budget: AskBudget) -> ErasedApp {
+        ErasedApp::new::<F>(budget)
+    }
+
+    fn endless(&self, config: &dyn Any) -> Endless {
+        F::endless(typed(config))
+    }
+
+    fn begins_waiting(&self, request: &dyn Any) -> bool {
+        F::begins_waiting(&Input::Request(typed::<RequestOf<F>>(request).clone()))
+    }
+
+    fn gives_up(&self, request: &dyn Any) -> bool {
+        F::gives_up(&Input::Request(typed::<RequestOf<F>>(request).clone()))
+    }
+
+    fn ends_waiting(&self, event: &dyn Any) -> bool {
+        F::ends_waiting(typed(event))
+    }
+
+    fn token(&self, state: &dyn Any) -> Option<Epoch> {
+        F::token(typed(state))
+    }
+
+    fn token_in(&self, message: &dyn Any) -> Option<Epoch> {
+        F::token_in(typed(message))
+    }
+
+    fn tokens(&self, state: &dyn Any) -> Vec<Token> {
+        F::tokens(typed(state))
+    }
+
+    fn named_token_in(&self, message: &dyn Any) -> Option<Token> {
+        F::named_token_in(typed(message))
     }
 }
 
@@ -376,6 +484,8 @@ ordered!(ErasedMessage, ErasedTimer);
 
 serialised!(ErasedMessage, ErasedDurable);
 
+unreadable!(ErasedMessage, ErasedDurable);
+
 /// An algorithm with everything that a driver needs to run it, and no types; see
 /// [`family::Prepared`].
 pub struct Prepared {
@@ -401,6 +511,14 @@ pub struct Prepared {
     pub is_token_based: bool,
     /// About how many messages a run takes.
     pub expected_messages: u64,
+    /// Whether its numbers grow although nothing new is asked for, and a checker can move them down.
+    pub normalises: bool,
+    /// Whether they can be moved down at all.
+    pub can_normalise: bool,
+    /// The most entries by others that are promised between a known request and its grant.
+    pub overtaking: Option<u64>,
+    /// What a checker judges by.
+    pub ledger: ErasedLedger,
     /// Who judges.
     pub judge: Box<dyn ErasedJudge>,
     /// The users of a simulated run.
@@ -437,6 +555,10 @@ impl<F: Family> From<family::Prepared<F>> for Prepared {
             changes_group: prepared.changes_group,
             is_token_based,
             expected_messages: prepared.expected_messages,
+            normalises: prepared.normalises,
+            can_normalise: prepared.can_normalise,
+            overtaking: prepared.overtaking,
+            ledger: Keeping::<F>::boxed(prepared.ledger),
             judge: Box::new(Watching::<F, _>::new(prepared.judge)),
             users: Box::new(Asking::<F>::new(prepared.users)),
             meter: Box::new(Watching::<F, _>::new(prepared.meter)),

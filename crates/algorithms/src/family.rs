@@ -19,12 +19,14 @@ use alloc::vec::Vec;
 use conclave_core::{Input, Members, NodeId, Observer, Protocol};
 use serde::de::DeserializeOwned;
 
-use crate::application::App;
+use crate::application::{App, AskBudget};
 use crate::demand::Demand;
 use crate::desk::{Desk, PlainDesk};
 use crate::dynamic::read;
+use crate::erased::Erase;
 use crate::measure::{Measured, PlainMeter, Ran};
 use crate::mutex::Epoch;
+use crate::recorded::{self, Token};
 use crate::span::Draw;
 use crate::workload::{Calls, Workload};
 use crate::{
@@ -123,9 +125,9 @@ pub trait Family: Sized + 'static {
     /// What judges a single run of them.
     type Judge: Judge<Self::Protocol> + Clone + Send + 'static;
     /// What a checker remembers in order to judge them.
-    type Ledger: Ledger<Self::Protocol> + Send + Sync;
+    type Ledger: Ledger<Self::Protocol> + Send + Sync + 'static;
     /// What one process's application does in a search.
-    type App: App<Self::Protocol>;
+    type App: App<Self::Protocol> + 'static;
     /// What all applications do in a simulated run.
     type Users: Workload<Self::Protocol> + 'static;
     /// What a simulated run is measured by.
@@ -141,6 +143,15 @@ pub trait Family: Sized + 'static {
     /// The request that words mean, for this lock.
     fn parse(words: &str, lock: usize) -> Option<RequestOf<Self>>;
 
+    /// The same where only the configuration tells what can be asked.
+    fn parse_with(
+        _config: &<Self::Protocol as Protocol>::Config,
+        words: &str,
+        lock: usize,
+    ) -> Option<RequestOf<Self>> {
+        Self::parse(words, lock)
+    }
+
     /// A request in words, and the lock that it is for.
     fn show(request: &RequestOf<Self>) -> (String, usize);
 
@@ -155,6 +166,16 @@ pub trait Family: Sized + 'static {
     /// The name of the lock that an event is about, where locks have names.
     fn lock_told(_event: &EventOf<Self>) -> Option<String> {
         None
+    }
+
+    /// What is promised of runs without end, set up so.
+    fn endless(_config: &<Self::Protocol as Protocol>::Config) -> Endless {
+        Self::ENDLESS
+    }
+
+    /// The application of this process in a search.
+    fn app(_config: &<Self::Protocol as Protocol>::Config, _process: NodeId, budget: AskBudget) -> Self::App {
+        Self::App::new(budget)
     }
 
     /// Whether the application of this process asks for anything. One that only serves the others has none.
@@ -187,6 +208,14 @@ pub trait Family: Sized + 'static {
         read(bytes)
     }
 
+    /// Reads what a process has saved as postcard writes it; nothing if it is something else.
+    fn read_durable(
+        _config: &<Self::Protocol as Protocol>::Config,
+        bytes: &[u8],
+    ) -> Option<<Self::Protocol as Protocol>::Durable> {
+        read(bytes)
+    }
+
     /// Whether there is a token that moves.
     fn is_token_based(_config: &<Self::Protocol as Protocol>::Config) -> bool {
         false
@@ -205,6 +234,16 @@ pub trait Family: Sized + 'static {
     /// The token that a message carries, of whichever lock.
     fn token_in(_message: &MessageOf<Self>) -> Option<Epoch> {
         None
+    }
+
+    /// The token of each lock that a process knows of, or that it does not have it.
+    fn tokens(_state: &Self::Protocol) -> Vec<Token> {
+        Vec::new()
+    }
+
+    /// The token that a message carries, and of which lock.
+    fn named_token_in(message: &MessageOf<Self>) -> Option<Token> {
+        Self::token_in(message).map(|epoch| Token::only(Some(epoch)))
     }
 }
 
@@ -484,6 +523,17 @@ pub trait Registered {
     /// # Errors
     /// If it cannot be set up so.
     fn prepare<U: Use>(wanted: &mut Wanted<'_>, user: U) -> Result<U::Output, SettingError>;
+}
+
+/// Prepares an algorithm with the layers around it that the settings ask for, and hands it over.
+///
+/// # Errors
+/// If it cannot be set up so.
+pub fn prepare<R: Registered, U: Use>(wanted: &mut Wanted<'_>, user: U) -> Result<U::Output, SettingError> {
+    match recorded::Layer::of(wanted)? {
+        None => R::prepare(wanted, user),
+        Some(layer) => Ok(user.with(layer.around(wanted, |inner| R::prepare(inner, Erase))?)),
+    }
 }
 
 /// An event in words.

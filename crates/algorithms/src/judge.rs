@@ -59,6 +59,9 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// A message was sent while the process handled a request of its application.
     fn announce(&mut self, _place: usize, _from: NodeId, _message: &P::Message) {}
 
+    /// A process sent a message; of processes by their places.
+    fn sent(&mut self, _from: usize, _to: usize, _message: &P::Message) {}
+
     /// All that a process sent in making its request has arrived.
     fn known(&mut self, _place: usize) {}
 

@@ -37,6 +37,7 @@ pub mod memory;
 pub mod multicast;
 pub mod mutex;
 mod named;
+pub mod recorded;
 mod recovery;
 pub mod referee;
 pub mod registry;

@@ -19,8 +19,9 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt::{Debug, Display, Formatter};
 use core::hash::{Hash, Hasher};
 
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::STRANGER;
 use crate::mutex::{self, Epoch, Locks, Mutex};
+use crate::recorded::Token;
 
 /// The name of a lock: 1 to 255 bytes, no control characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -436,6 +438,16 @@ impl<P: Mutex> Locks for Named<P> {
     fn token_in(message: &Self::Message) -> Option<(usize, Epoch)> {
         let epoch = <P as Mutex>::token_in(&message.message)?;
         Some((message.name.number()?, epoch))
+    }
+
+    fn tokens(&self) -> Vec<Token> {
+        let token = |(name, lock): (&Name, &P)| Token { lock: name.to_string(), epoch: Mutex::token(lock) };
+        self.locks.iter().map(token).collect()
+    }
+
+    fn named_token_in(message: &Self::Message) -> Option<Token> {
+        let epoch = <P as Mutex>::token_in(&message.message)?;
+        Some(Token { lock: message.name.to_string(), epoch: Some(epoch) })
     }
 }
 

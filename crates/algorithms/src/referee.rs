@@ -79,6 +79,10 @@ impl<P: Protocol, L: Ledger<P>> Observer<P> for Referee<P, L> {
         self.ledger.input(process.index(), input);
     }
 
+    fn send(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
+        self.ledger.sent(transit.from.index(), transit.to.index(), message);
+    }
+
     fn drop(&mut self, _at: &Moment, transit: &Transit, _message: &P::Message) {
         if self.is_down(transit.to) {
             return;

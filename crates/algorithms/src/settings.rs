@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use conclave_core::NodeId;
 
-use crate::{About, RECOVERY_MUTANTS};
+use crate::{About, RECOVERY_MUTANTS, recorded};
 
 /// One thing that can be set.
 #[derive(Clone, Copy, Debug)]
@@ -126,12 +126,12 @@ impl Settings {
         for (key, value) in given.iter().copied() {
             // People write skip_known_dead where the key is skip-known-dead.
             let key = key.replace('_', "-");
-            let setting =
-                about.every_setting().find(|s| s.key == key).ok_or_else(|| SettingError::UnknownKey {
-                    algorithm: about.name,
-                    key: key.clone(),
-                    known: listed(about.every_setting().map(|s| s.key)),
-                })?;
+            let mut known = about.every_setting().chain([const { &recorded::SETTING }]);
+            let setting = known.find(|s| s.key == key).ok_or_else(|| SettingError::UnknownKey {
+                algorithm: about.name,
+                key: key.clone(),
+                known: listed(about.every_setting().map(|s| s.key)),
+            })?;
             setting.check(value)?;
             if arena == Arena::Live && setting.unsafe_values.contains(&value) {
                 return Err(SettingError::Unsafe { what: format!("{key}={value}") });

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use conclave_algorithms::application::AskBudget;
-use conclave_algorithms::family::{Endless, Family, Prepared, Registered, Use, Wanted};
+use conclave_algorithms::demand::{Demand, PlannedAsk, Who};
+use conclave_algorithms::family::{self, Endless, Family, Prepared, Registered, Use, Wanted};
+use conclave_algorithms::recorded::{self, SNAPSHOT};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::{Channels, Judge as _, Judgement, PropertyKind, SettingError, Synchrony};
 use conclave_core::{Deviation, Members, NodeId, Reading};
@@ -26,6 +28,8 @@ pub struct Options {
     pub entries: AskBudget,
     /// Who may ask, or call an election, if not everyone.
     pub starters: Option<Vec<NodeId>>,
+    /// Who begins a global snapshot, once for each time that it is named and at any moment.
+    pub snapshots: Vec<NodeId>,
     /// What may go wrong.
     pub budgets: Budgets,
     /// Who may crash, if not everyone.
@@ -62,6 +66,7 @@ impl Default for Options {
         Self {
             entries: AskBudget::Times(1),
             starters: None,
+            snapshots: Vec::new(),
             budgets: Budgets::default(),
             mortals: None,
             atomic_steps: false,
@@ -112,8 +117,15 @@ pub fn check(
         type Output = Result<Report, CheckError>;
 
         fn visit<R: Registered>(self) -> Self::Output {
-            check_algorithm::<R>(self.0, self.1, self.2)
+            let Self(setup, options, watch) = self;
+            R::prepare(&mut wanted(setup, options), Checker { setup, options, watch })?
         }
+    }
+    if recorded::is_wanted(&setup.settings) {
+        // What stands around an algorithm is compiled once, for all of them.
+        let prepared = conclave_erased::prepare_recorded(&setup.algorithm, &mut wanted(setup, options));
+        let unknown = || CheckError::UnknownAlgorithm(setup.algorithm.clone());
+        return Checker { setup, options, watch }.with(prepared.ok_or_else(unknown)??);
     }
     let found = registry::visit(&setup.algorithm, Named(setup, options, watch));
     found.ok_or_else(|| CheckError::UnknownAlgorithm(setup.algorithm.clone()))?
@@ -129,9 +141,15 @@ pub fn check_algorithm<R: Registered>(
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Report, CheckError> {
     fits(setup, options)?;
+    family::prepare::<R, _>(&mut wanted(setup, options), Checker { setup, options, watch })?
+}
+
+/// What is wanted of the algorithm.
+fn wanted<'a>(setup: &'a Setup, options: &Options) -> Wanted<'a> {
     let Budgets { crashes, suspicions, .. } = options.budgets;
     let failures = crashes > 0 || suspicions > 0;
-    let mut wanted = Wanted {
+    let snapshot = |process: &NodeId| PlannedAsk { at: 0, who: Who::One(*process), words: SNAPSHOT.into() };
+    Wanted {
         mutant: setup.mutant.as_deref(),
         channels: setup.channels.as_deref().and_then(Channels::named),
         locks: setup.locks,
@@ -139,9 +157,9 @@ pub fn check_algorithm<R: Registered>(
         faulty: failures,
         order: options.order,
         suspicions: suspicions > 0 || suspects(&options.lead),
+        demand: Demand { asks: options.snapshots.iter().map(snapshot).collect(), ..Demand::default() },
         ..Wanted::new(&setup.nodes, &setup.settings)
-    };
-    R::prepare(&mut wanted, Checker { setup, options, watch })?
+    }
 }
 
 fn fits(setup: &Setup, options: &Options) -> Result<(), CheckError> {

@@ -125,7 +125,7 @@ impl<F: Family> Space for Typed<F> {
     }
 
     fn endless(&self) -> Endless {
-        F::ENDLESS
+        F::endless(&self.model.config)
     }
 
     fn sights(&self) -> &'static [Sight] {
@@ -136,7 +136,8 @@ impl<F: Family> Space for Typed<F> {
         let n = self.model.n();
         let heard = vec![Heard::FIRST; n];
         let cells = (0..n).map(|place| {
-            let app = F::App::new(self.model.entries[place]);
+            let (process, budget) = (self.model.members.at(place), self.model.entries[place]);
+            let app = F::app(&self.model.config, process, budget);
             let mut cell = self.model.boot(place, Incarnation::FIRST, None, app);
             cell.heard.clone_from(&heard);
             cell

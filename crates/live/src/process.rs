@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use conclave_algorithms::desk::{Client, Deed, Desk, Standing, Word};
 use conclave_algorithms::erased::{Erase, Erased, ErasedConfig, ErasedEvent, ErasedRequest, Prepared};
-use conclave_algorithms::family::{EventText, Registered, Wanted};
+use conclave_algorithms::family::{self, EventText, Registered, Wanted};
 use conclave_algorithms::{About, Arena, Name, SettingError};
 use conclave_core::{Incarnation, Members, NodeId};
 use conclave_net::secret::{Nonce, Side};
@@ -102,7 +102,7 @@ pub async fn run_algorithm<R: Registered>(
 ) -> Result<(), ProcessError> {
     let process = Process { config, stop: Box::pin(stop), ready: Box::new(ready) };
     let running = {
-        let prepared = R::prepare(&mut live(&process.nodes(), &config.settings), Erase)?;
+        let prepared = family::prepare::<R, _>(&mut live(&process.nodes(), &config.settings), Erase)?;
         boxed(process, prepared)
     };
     running.await
@@ -139,7 +139,7 @@ pub fn check_algorithm<R: Registered>(
     members: &Members,
 ) -> Result<(), ProcessError> {
     let nodes: Vec<_> = members.iter().collect();
-    R::prepare(&mut live(&nodes, settings), Erase)?;
+    family::prepare::<R, _>(&mut live(&nodes, settings), Erase)?;
     Ok(())
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use conclave_algorithms::erased::{self, Erase, ErasedMessage};
-use conclave_algorithms::family::{Family, MessageOf, Meter, Prepared, Registered, Use, Wanted};
+use conclave_algorithms::family::{self, Family, MessageOf, Meter, Prepared, Registered, Use, Wanted};
 use conclave_algorithms::measure::{Measured, Ran};
 use conclave_algorithms::registry::{self, Visitor};
 use conclave_algorithms::workload::Workload;
-use conclave_algorithms::{About, Channels, Ending, Judge, SettingError, Violation};
+use conclave_algorithms::{About, Channels, Ending, Judge, SettingError, Violation, recorded};
 use conclave_core::{Members, NodeId, Observer, Protocol};
 use conclave_trace::{Header, Setup, Trace};
 
@@ -58,7 +58,7 @@ pub fn simulate_setup(setup: &Setup, plan: &Plan, record: bool) -> Result<Outcom
     let simulator = Simulator { setup, plan, record };
     let outcome = planned(about, setup, plan, |wanted| {
         let is_rare = registry::visit(about.name, IsRare(wanted)).unwrap_or(false);
-        if plan.locks > 1 || is_rare {
+        if plan.locks > 1 || is_rare || recorded::is_wanted(&setup.settings) {
             conclave_erased::prepare(about.name, wanted).map(|prepared| simulator.go_erased(prepared?))
         } else {
             registry::visit(about.name, ByName(wanted, simulator))
@@ -75,8 +75,8 @@ pub fn simulate<R: Registered>(setup: &Setup, plan: &Plan, record: bool) -> Resu
     let plan = &completed(R::ABOUT, setup.mutant.as_deref(), plan);
     let simulator = Simulator { setup, plan, record };
     planned(R::ABOUT, setup, plan, |wanted| {
-        if plan.locks > 1 || R::is_rare(wanted) {
-            simulator.go_erased(R::prepare(wanted, Erase)?)
+        if plan.locks > 1 || R::is_rare(wanted) || recorded::is_wanted(&setup.settings) {
+            simulator.go_erased(family::prepare::<R, _>(wanted, Erase)?)
         } else {
             R::prepare(wanted, simulator)?
         }
@@ -103,7 +103,7 @@ pub fn expected_messages(setup: &Setup, plan: &Plan) -> Result<u64, PlayError> {
 /// If it cannot be set up so.
 pub fn expected_messages_of<R: Registered>(setup: &Setup, plan: &Plan) -> Result<u64, SettingError> {
     let plan = &completed(R::ABOUT, setup.mutant.as_deref(), plan);
-    let prepared = planned(R::ABOUT, setup, plan, |wanted| R::prepare(wanted, Erase))?;
+    let prepared = planned(R::ABOUT, setup, plan, |wanted| family::prepare::<R, _>(wanted, Erase))?;
     Outline::from(&prepared).check(plan)?;
     Ok(prepared.expected_messages)
 }
@@ -377,7 +377,7 @@ pub(crate) fn prepare_algorithm<R: Registered>(
     setup: &Setup,
     newcomers: &[NodeId],
 ) -> Result<erased::Prepared, SettingError> {
-    R::prepare(&mut by_hand(setup, newcomers), Erase)
+    family::prepare::<R, _>(&mut by_hand(setup, newcomers), Erase)
 }
 
 fn by_hand<'a>(setup: &'a Setup, newcomers: &'a [NodeId]) -> Wanted<'a> {

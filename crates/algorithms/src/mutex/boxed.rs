@@ -14,12 +14,10 @@ use core::ops::RangeInclusive;
 use conclave_core::{
     Boot, Counter, Effect, Effects, Input, Members, Message, NodeId, Phase, Protocol, Stamp, Through, erased,
 };
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
 
 use super::{Epoch, Event, Mutex, Promises, Request, Roll, Tally};
 use crate::Formula;
-use crate::dynamic::{Letter, Ranked, Saved, Value, ordered, serialised, transparent, typed};
+use crate::dynamic::{Letter, Ranked, Saved, Value, ordered, serialised, transparent, typed, unreadable};
 
 /// A process of any algorithm for mutual exclusion.
 pub struct Boxed {
@@ -418,17 +416,5 @@ impl Clone for BoxedMessage {
 transparent!(Boxed, BoxedConfig, BoxedMessage, BoxedTimer, BoxedDurable);
 ordered!(BoxedMessage, BoxedTimer);
 serialised!(BoxedMessage, BoxedDurable);
-
-/// Bytes do not say of which algorithm they are: a box is read with its configuration at hand ([`Mutex::read`]), and never
-/// without.
-macro_rules! unreadable {
-    ($($name:ident),+ $(,)?) => {$(
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(_deserializer: D) -> Result<Self, D::Error> {
-                Err(D::Error::custom("it cannot be read without knowing its algorithm"))
-            }
-        }
-    )+};
-}
 
 unreadable!(BoxedMessage, BoxedDurable);

@@ -17,6 +17,7 @@ use super::{
 use crate::demand::{Demand, Load};
 use crate::family::{Endless, EventText, Family, Kind, Prepared, Registered, Searches, Usage, Use, Wanted};
 use crate::measure::grouped;
+use crate::recorded::Token;
 use crate::span::Span;
 use crate::{
     About, Algorithm, Arena, Breach, Name, Named, NamedConfig, Recovering, SettingError,
@@ -148,6 +149,14 @@ impl<L: Locks> Family for Locking<L> {
     fn token_in(message: &L::Message) -> Option<Epoch> {
         L::token_in(message).map(|(_, epoch)| epoch)
     }
+
+    fn tokens(state: &L) -> Vec<Token> {
+        state.tokens()
+    }
+
+    fn named_token_in(message: &L::Message) -> Option<Token> {
+        L::named_token_in(message)
+    }
 }
 
 fn word(request: Request) -> &'static str {
@@ -165,7 +174,7 @@ pub struct Of<A>(PhantomData<A>);
 impl<A: Mutex + Algorithm> Registered for Of<A> {
     const ABOUT: &'static About = &A::ABOUT;
 
-    /// A live lock always recovers, since real processes do fail, and a live process serves any number of locks. In the
+    /// A live lock recovers unless that is turned off, since real processes do fail; a live process serves any number of locks. In the
     /// laboratory `recovery=auto` is on if there is a failure to recover from; a mutant is seen as it is, unless it is
     /// the recovery that is mutated.
     fn prepare<U: Use>(wanted: &mut Wanted<'_>, user: U) -> Result<U::Output, SettingError> {
@@ -174,9 +183,10 @@ impl<A: Mutex + Algorithm> Registered for Of<A> {
         }
         let members = Members::listed(wanted.nodes.to_vec());
         let live = wanted.arena == Arena::Live;
+        let heals = live && wanted.recovery() != "off";
         let whole = wanted.mutant.is_none_or(is_mutant_of_recovery);
-        let decided = live || (wanted.recovery() == "auto" && whole && wanted.failures);
-        let recovers = live || recovers::<A>(&wanted.settings::<A>(decided)?, &members);
+        let decided = heals || (wanted.recovery() == "auto" && whole && wanted.failures);
+        let recovers = heals || recovers::<A>(&wanted.settings::<A>(decided)?, &members);
         let several = wanted.locks > 1 || live;
         let settings = &wanted.settings::<A>(decided)?;
         let algorithm = A::configure(settings, &members)?;

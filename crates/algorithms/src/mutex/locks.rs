@@ -1,10 +1,14 @@
 //! One lock or several, seen alike.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use conclave_core::{NodeId, Protocol, Stamp};
 use serde::de::DeserializeOwned;
 
 use super::{Epoch, Event, Mutex, Request};
 use crate::Name;
+use crate::recorded::Token;
 
 /// A protocol that runs one or more locks, each by an algorithm for mutual exclusion.
 ///
@@ -39,6 +43,14 @@ pub trait Locks: Protocol<Message: DeserializeOwned, Durable: DeserializeOwned> 
     fn token(&self, lock: usize) -> Option<Epoch>;
     /// The token that a message carries, and of which lock.
     fn token_in(message: &Self::Message) -> Option<(usize, Epoch)>;
+    /// The token of each lock that this process knows of, or that it does not have it.
+    fn tokens(&self) -> Vec<Token> {
+        vec![Token::only(self.token(0))]
+    }
+    /// The token that a message carries, and of which lock by its name.
+    fn named_token_in(message: &Self::Message) -> Option<Token> {
+        Self::token_in(message).map(|(_, epoch)| Token::only(Some(epoch)))
+    }
 }
 
 impl<P: Mutex> Locks for P {

@@ -2,6 +2,8 @@
 
 use alloc::collections::BTreeSet;
 use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
@@ -13,6 +15,7 @@ use crate::election::{AnyConfig, AnyElection, AnyMessage};
 use crate::led::{Led, LedConfig, LedMessage};
 use crate::mutex::{Epoch, Event, Locks, Mutex, Promises, Request, Roll, Tally};
 use crate::named::{Name, NamedRequest};
+use crate::recorded::Token;
 use crate::{About, Algorithm, Formula, Mutant, Setting, SettingError, Settings, Synchrony, Values};
 
 /// The algorithm `A` in a group that recovers, led by whoever an election makes its leader: the bully, unless another is
@@ -276,5 +279,16 @@ impl<A: Mutex> Locks for Recovering<A, Name> {
     fn token_in(message: &Self::Message) -> Option<(usize, Epoch)> {
         let (name, message) = part_of::<A, Name>(message)?;
         Some((name.number()?, <A as Mutex>::token_in(message)?))
+    }
+
+    fn tokens(&self) -> Vec<Token> {
+        let group = self.application();
+        let epoch = |name| group.part(name).and_then(<A as Mutex>::token);
+        group.lock_keys().map(|name| Token { lock: name.to_string(), epoch: epoch(name) }).collect()
+    }
+
+    fn named_token_in(message: &Self::Message) -> Option<Token> {
+        let (name, message) = part_of::<A, Name>(message)?;
+        Some(Token { lock: name.to_string(), epoch: Some(<A as Mutex>::token_in(message)?) })
     }
 }

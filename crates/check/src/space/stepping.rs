@@ -280,6 +280,9 @@ impl<F: Family> Worker<F> {
         }
         ledger.clock(at, Shown { truth: 0, ahead: model.clocks[at].0 });
         ledger.input(at, &record.input);
+        for (to, message) in sends {
+            ledger.sent(at, usize::from(*to), self.message(base, *message));
+        }
         let asks = F::begins_waiting(&record.input);
         if model.order && asks {
             let others = knowledge.ask(at);

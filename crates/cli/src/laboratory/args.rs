@@ -170,6 +170,10 @@ pub struct SimArgs {
     /// A request of one process (or of all) at a moment, in the words of the family, e.g. '3@40 start' (repeatable).
     #[arg(long, value_name = "P[@T] WORDS", value_parser = parse_ask, allow_hyphen_values = true, help_heading = LOAD)]
     pub ask: Vec<PlannedAsk>,
+    /// Take a global snapshot, begun by this process at this time (repeatable): what each process was doing, and what was
+    /// in flight.
+    #[arg(long, value_name = "NODE@T", allow_hyphen_values = true, help_heading = LOAD)]
+    pub snapshot: Vec<Change>,
     /// Give up if nobody enters for so long [default: long enough for everyone].
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true, help_heading = LOAD)]
     pub patience: Option<u64>,

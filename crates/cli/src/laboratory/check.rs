@@ -16,7 +16,7 @@ use super::catalogue::{Catalogue, Entry};
 use super::files;
 use super::no_such_algorithm;
 use super::output::{self, Progress, Searched, grouped, notice, size};
-use super::sim::{drawn, not_a_member, settings};
+use super::sim::{drawn, not_a_member, settings, with_snapshots};
 use super::sweep;
 use crate::failure::{Failure, Verdict, nearest};
 
@@ -82,7 +82,7 @@ fn setup(about: &About, args: &CheckArgs, mutant: Option<&Mutant>) -> Result<Set
     Ok(Setup {
         algorithm: about.name.into(),
         nodes: members.iter().collect(),
-        settings: settings(&args.set, &args.stamp)?,
+        settings: with_snapshots(settings(&args.set, &args.stamp)?, !args.snapshot.is_empty()),
         mutant: args.mutant.clone(),
         channels: args.channels.map(|channels| Channels::from(channels).name().into()),
         locks: 1,
@@ -226,6 +226,7 @@ fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Option
     Ok(Options {
         entries: args.entries.unwrap_or(usual.entries),
         starters: args.start.as_ref().map(|Ids(ids)| ids.clone()),
+        snapshots: args.snapshot.clone(),
         budgets: budgets(args, usual.budgets)?,
         mortals: args.crash_only.as_ref().map(|Ids(ids)| ids.clone()),
         atomic_steps: args.atomic_steps || usual.atomic_steps,
@@ -330,6 +331,7 @@ impl<'a> Job<'a> {
         };
         let members = Members::listed(setup.nodes.clone());
         check_named("--start", args.start.as_ref(), &members)?;
+        check_named("--snapshot", Some(&Ids(args.snapshot.clone())), &members)?;
         check_named("--crash-only", args.crash_only.as_ref(), &members)?;
         let clocks = Ids(args.clock.iter().map(|(process, _)| *process).collect());
         check_named("--clock", Some(&clocks), &members)?;

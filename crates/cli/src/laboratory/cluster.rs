@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use comfy_table::{Table, presets};
+use conclave_algorithms::recorded::SNAPSHOT;
 use conclave_core::NodeId;
 use conclave_live::cluster::{Cluster, ClusterError, Manifest, Order, create_private, free_name, home};
 use conclave_live::control::{Answer, Ask, Control, Status};
@@ -73,6 +74,7 @@ fn command_to(
         ClusterCommand::Lock(args) => locked::run(cluster, args),
         ClusterCommand::Elect { via, json } => elect(cluster, *via, *json),
         ClusterCommand::Ask { process, words } => ask(cluster, *process, words),
+        ClusterCommand::Snapshot { via, json } => snapshot(cluster, *via, *json),
         ClusterCommand::Tail { process, count } => tail(cluster, *process, *count),
         ClusterCommand::Kill { process } => order(Order::Kill(*process)),
         ClusterCommand::Restart { process } => order(Order::Restart(*process)),
@@ -414,6 +416,33 @@ fn ask(cluster: &Cluster, process: NodeId, words: &[String]) -> Result<Verdict, 
         }
         Answer::Word(Word::Refused { why }) | Answer::Wrong(why) => Err(Failure::new(why)),
         other => Err(Failure::new(format!("{process} answered something else: {other:?}"))),
+    }
+}
+
+/// Takes a global snapshot, and says what it shows. It ends although processes are down, once they are suspected.
+fn snapshot(cluster: &Cluster, via: Option<NodeId>, json: bool) -> Result<Verdict, Failure> {
+    let (via, mut control) = through(cluster, via)?;
+    let refused = |why| {
+        Failure::new(why).hint("snapshots are taken where a cluster was started with --set snapshots=on")
+    };
+    match control.call(&Ask::Wish(Wish::Ask { words: SNAPSHOT.into() })).map_err(Failure::new)? {
+        Answer::Word(Word::Asked) => {}
+        Answer::Word(Word::Refused { why }) | Answer::Wrong(why) => return Err(refused(why)),
+        other => return Err(Failure::new(format!("{via} answered something else: {other:?}"))),
+    }
+    match control.answer(Some(Duration::from_secs(60))).map_err(Failure::new)? {
+        Some(Answer::Word(Word::Event { text })) => {
+            let lines: Vec<&str> = text.lines().collect();
+            match json {
+                true => output::show_json(
+                    &json!({ "via": via, "verdict": lines.first(), "cut": lines.get(1..) }),
+                )?,
+                false => output::show(&format!("{}\n", lines.join("\n  ")))?,
+            }
+            Ok(Verdict::Held)
+        }
+        Some(other) => Err(Failure::new(format!("{via} answered something else: {other:?}"))),
+        None => Err(Failure::new("no snapshot was complete within a minute")),
     }
 }
 

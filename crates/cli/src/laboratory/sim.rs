@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use conclave_algorithms::demand::{Demand, Load, PlannedAsk, Who};
 use conclave_algorithms::family::Kind;
+use conclave_algorithms::recorded::{self, SETTING, SNAPSHOT};
 use conclave_algorithms::{About, Channels, Synchrony, Topology, Violation};
 use conclave_core::{Members, NodeId, Timing};
 use conclave_sim::faults::{Detector, Faults, stranger};
@@ -86,6 +87,14 @@ pub fn settings(
     Ok(settings)
 }
 
+/// Whoever wants a snapshot wants the layer that takes it.
+pub fn with_snapshots(mut settings: BTreeMap<String, String>, wanted: bool) -> BTreeMap<String, String> {
+    if wanted {
+        settings.entry(SETTING.key.into()).or_insert_with(|| "on".into());
+    }
+    settings
+}
+
 fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failure> {
     let faults = Faults {
         loss: args.loss.unwrap_or_default(),
@@ -133,6 +142,10 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
             place(id, format!("--ask {} {}", id.0, ask.words))?;
         }
         asks.push(ask.clone());
+    }
+    for snapshot in &args.snapshot {
+        place(snapshot.process, format!("--snapshot {snapshot}"))?;
+        asks.push(PlannedAsk { at: snapshot.at, who: Who::One(snapshot.process), words: SNAPSHOT.into() });
     }
     for setting in &args.clock {
         place(setting.process, format!("--clock {setting}"))?;
@@ -250,7 +263,7 @@ impl<'j> Job<'j> {
         let setup = Setup {
             algorithm: about.name.into(),
             nodes: members.iter().collect(),
-            settings: settings(&args.set, &args.stamp)?,
+            settings: with_snapshots(settings(&args.set, &args.stamp)?, !args.snapshot.is_empty()),
             mutant: args.mutant.clone(),
             channels: args.channels.map(|channels| Channels::from(channels).name().into()),
             locks: args.locks,
@@ -448,7 +461,10 @@ impl<'j> Job<'j> {
     }
 
     fn swept_page(&self, swept: &Swept, failing: Option<&Outcome>, broken: Option<&Broken<'_>>) -> String {
-        let channels = self.plan.channels.unwrap_or(self.about.channels).name();
+        // Snapshots need channels that keep their order, also where the algorithm does not.
+        let is_recorded = recorded::is_wanted(&self.setup.settings);
+        let usual = if is_recorded { Channels::Fifo } else { self.about.channels };
+        let channels = self.plan.channels.unwrap_or(usual).name();
         let mut page = self.header(channels, None, &self.setup.settings);
         let entries = match self.about.family.counted {
             (_, entries) if self.about.counts_rounds() => format!("{} {entries}, ", grouped(swept.entries)),
@@ -535,7 +551,8 @@ fn comings_and_goings(plan: &Plan) -> Vec<String> {
 
 /// What the users want.
 fn demand(plan: &Plan) -> Demand {
-    Demand { rounds: plan.entries, load: plan.load, asks: plan.asks.clone(), ..Demand::default() }
+    let asks = plan.asks.iter().filter(|ask| ask.words != SNAPSHOT).cloned().collect();
+    Demand { rounds: plan.entries, load: plan.load, asks, ..Demand::default() }
 }
 
 /// What many runs came to.

@@ -258,7 +258,8 @@ fn squeezed(line: &str) -> String {
 }
 
 /// The properties that have no number.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 16] = [
+    "CUT",
     "TOK",
     "END",
     "FENCE",

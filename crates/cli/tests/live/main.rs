@@ -12,5 +12,6 @@ mod hostile;
 mod locking;
 mod multicasting;
 mod parity;
+mod snapshots;
 mod timekeeping;
 mod torn;

@@ -18,6 +18,7 @@ mod scenarios;
 mod seeds;
 mod shared_memory;
 mod singhal;
+mod snapshots;
 mod survival;
 mod surviving_elections;
 mod timekeeping;

@@ -8,6 +8,7 @@ use conclave_check::AskBudget;
 use conclave_core::NodeId;
 use conclave_sim::clocks::ClockSetting;
 
+use super::live::parse_id;
 use super::{
     ChannelsArg, FAULTS, GROUP, Ids, JUDGE, LOAD, NETWORK, OUTPUT, OutputArgs, parse_ids, parse_n,
     parse_setting, parse_stamp, whole,
@@ -60,6 +61,9 @@ pub struct CheckArgs {
     /// Who may ask, or call an election, e.g. 1,3 [default: everyone].
     #[arg(long, value_name = "IDS", value_parser = parse_ids, allow_hyphen_values = true, help_heading = LOAD)]
     pub start: Option<Ids>,
+    /// Take a global snapshot, begun by this process at any moment, and judge it (repeatable).
+    #[arg(long, value_name = "P", value_parser = parse_id, allow_hyphen_values = true, help_heading = LOAD)]
+    pub snapshot: Vec<NodeId>,
     /// How many requests may be given up.
     #[arg(long, value_name = "K", value_parser = parse_budget, allow_hyphen_values = true, help_heading = LOAD)]
     pub cancels: Option<u8>,

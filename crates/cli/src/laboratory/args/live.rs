@@ -86,6 +86,16 @@ pub enum ClusterCommand {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Take a global snapshot: what each process was doing, and what was in flight between them. The cluster must have been
+    /// started with --set snapshots=on.
+    Snapshot {
+        /// The process that begins it [default: the first that is up].
+        #[arg(long, value_name = "NODE", value_parser = parse_id)]
+        via: Option<NodeId>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print what the algorithm tells at a process, as it happens, until Ctrl-C.
     Tail {
         /// Which process.
@@ -203,7 +213,7 @@ fn parse_clock(text: &str) -> Result<(NodeId, Deviation), String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups(pub Vec<Vec<NodeId>>);
 
-fn parse_id(text: &str) -> Result<NodeId, String> {
+pub(super) fn parse_id(text: &str) -> Result<NodeId, String> {
     let digits = text.strip_prefix('p').unwrap_or(text);
     digits.parse().map(NodeId).map_err(|_| format!("'{text}' is not the id of a process"))
 }

@@ -63,8 +63,11 @@ pages![
 ];
 
 /// Properties that no judge lists, because a run in which they hold has nothing to say of them.
-pub const ANYWHERE: [(&str, &str); 2] =
-    [("PROTOCOL", "every message follows the rules"), ("INV", "every state is one that may be")];
+pub const ANYWHERE: [(&str, &str); 3] = [
+    ("PROTOCOL", "every message follows the rules"),
+    ("INV", "every state is one that may be"),
+    ("CUT", "snapshots are consistent"),
+];
 
 /// What the page says of a property.
 #[derive(Default)]

@@ -11,6 +11,7 @@ import { explained } from "./words.js";
 /** So many processes are listed; in a larger group those that changed or wait. */
 const LISTED = 40;
 const LISTED_MESSAGES = 60;
+const LISTED_LINES = 12;
 const FEW_VALUES = 8;
 
 /**
@@ -35,7 +36,7 @@ export function momentSections(moment, summary, { actions, menu, colourOf, revea
       h("p.when", null, texts.transport.at(moment.at, moment.steps, formatTime(moment.time, texts.units))),
       h("p.judged", { "aria-hidden": "true" }, moment.properties.filter(({ promised }) => promised).map(({ property, state, statement }) =>
         h(`span.chip${state === "held" ? ".good" : state === "broken" ? ".bad" : ".soft"}`, { title: `${statement}: ${say.states[state]}` }, `${say.signs[state] ?? "?"} ${property}`))),
-      moment.happened.length ? h("p.happened.mono", { "aria-label": say.happened }, moment.happened.join("\n")) : null,
+      moment.happened.length ? h("p.happened.mono", { "aria-label": say.happened }, [...moment.happened.slice(0, LISTED_LINES), ...(moment.happened.length > LISTED_LINES ? [`+ ${moment.happened.length - LISTED_LINES}`] : [])].join("\n")) : null,
       actions ? h("div.row", null, button([texts.run.actions, icon("down")], (event) => menu(/** @type {Element} */ (event.currentTarget), actions.moment(moment), texts.interfere.moment), { "data-key": "moment", "aria-haspopup": "menu" })) : null),
     waitSection(moment, nameOf, words),
     processSection(moment, nameOf, actions, menu, opened),

@@ -218,7 +218,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
         moment = answer;
         drawMoment();
         if (!eventsTab.hidden) events.show(asked);
-        if (!playing && notes.length === 0 && answer?.happened.length) app.announce(answer.happened.join(". "));
+        if (!playing && notes.length === 0 && answer?.happened.length) app.announce(answer.happened.slice(0, 3).join(". "));
       }
     } catch (error) {
       if (mine === generation) shown = at;

@@ -22,7 +22,7 @@ pub use memory::{Faults, MemoryDisk};
 /// The format of everything in a data directory: identity, log and snapshots, with the commands and the state in them.
 /// Nodes exchange entries and snapshots as they are, so it is also the version of what they say to each other. To be
 /// raised whenever a byte of any of it changes its meaning.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 
 /// What survives a power cut, or does not, does so in pieces of this size.
 pub(crate) const SECTOR: usize = 512;

@@ -45,6 +45,13 @@ pub const MAX_WAITS: usize = 1_000_000;
 pub const MAX_REMEMBERED_REPLIES: usize = 1_000;
 /// Requests that one command may name as settled.
 pub const MAX_SETTLED_AT_ONCE: usize = 1_000;
+/// Bytes that one session accounts for: its owner, the names and values of what it holds and waits for, and the replies
+/// that its client has not acknowledged.
+pub const MAX_BYTES_PER_SESSION: usize = 16 << 20;
+/// Bytes of its replies: with as many, they are too many.
+pub const MAX_REMEMBERED_BYTES: usize = 1 << 20;
+/// Bytes that all sessions and names account for together: a snapshot has not much more.
+pub const MAX_BYTES: usize = 1 << 30;
 /// Past holders that are remembered for each name.
 pub const MAX_HISTORY: usize = 16;
 /// Steps of a cycle or of a chain of waiting that are told: nobody reads more.

@@ -74,6 +74,17 @@ pub enum Reply {
     Failed(Failure),
 }
 
+impl Reply {
+    /// How many bytes of text and tokens there are in it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Opened { held, .. } => size_of_val(held.as_slice()),
+            Self::Done | Self::Queued { .. } | Self::Granted { .. } => 0,
+            Self::Failed(failure) => failure.bytes(),
+        }
+    }
+}
+
 /// Why something did not happen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
@@ -197,6 +208,28 @@ pub struct Leader {
     pub value: Arc<[u8]>,
 }
 
+impl Failure {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Busy { name, holder } => {
+                name.0.len() + holder.as_ref().map_or(0, |(_, owner)| owner.bytes())
+            }
+            Self::Deadlock(waits) => waits.iter().map(Wait::bytes).sum(),
+            Self::Mismatch { name, used_as } => name.0.len() + used_as.len(),
+            Self::Free(name) => name.0.len(),
+            Self::Limit(text) | Self::Invalid(text) => text.len(),
+            Self::TimedOut | Self::Cancelled | Self::NoSession => 0,
+            Self::NotHeld(_) | Self::NoCandidate(_) | Self::NoSuchSession(_) => 0,
+        }
+    }
+}
+
+impl Wait {
+    fn bytes(&self) -> usize {
+        self.owner.bytes() + self.name.0.len()
+    }
+}
+
 fn describe(holder: &Option<(SessionId, Owner)>) -> String {
     match holder {
         Some((session, owner)) => format!("{} (session {session})", owner.describe()),
@@ -218,6 +251,11 @@ impl std::fmt::Display for Cycle<'_> {
 }
 
 impl Owner {
+    /// How many bytes its texts have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.host.len() + self.user.len() + self.label.len()
+    }
+
     /// Who it is, in a few words.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -103,6 +103,8 @@ pub struct State {
     /// Requests that ever had to find their place among others: the last arrival.
     arrivals: u64,
     sessions: BTreeMap<SessionId, Session>,
+    /// How many bytes the sessions account for together.
+    bytes: usize,
     names: Names,
     grants: BTreeMap<Token, Grant>,
     waits: BTreeMap<Arrival, Waiting>,
@@ -129,10 +131,11 @@ impl State {
         out.changed.clear();
         out.leaders.clear();
         let mut turn = Turn::new(self, out);
+        turn.pass_time(&batch.commands);
         for command in &batch.commands {
             turn.command(command);
         }
-        turn.pass_time();
+        turn.pass_time(&[]);
         self.requeue_renewed();
         out.changed.sort_unstable();
         out.changed.dedup();
@@ -159,6 +162,20 @@ impl State {
     #[must_use]
     pub fn now(&self) -> Millis {
         self.now
+    }
+
+    /// How many bytes of text and values there are.
+    fn bytes(&self) -> usize {
+        self.bytes + self.names.bytes()
+    }
+
+    /// Changes a session, and counts what that changes in its bytes.
+    fn change_session<T>(&mut self, id: SessionId, change: impl FnOnce(&mut Session) -> T) -> Option<T> {
+        let session = self.sessions.get_mut(&id)?;
+        let before = session.bytes;
+        let changed = change(session);
+        self.bytes = self.bytes - before + session.bytes;
+        Some(changed)
     }
 
     /// When the next session, wait or lock delay ends by itself, if nothing else happens: a leader need not look before.

@@ -9,8 +9,8 @@ use super::session::Session;
 use super::turn::Turn;
 use crate::command::{Acquire, Mode, Name, Patience, Purpose, RequestId, SessionId, Token};
 use crate::limits::{
-    self, MAX_GRANTS, MAX_GRANTS_PER_SESSION, MAX_NAMES_IN_USE, MAX_WAITERS_PER_NAME, MAX_WAITS,
-    MAX_WAITS_PER_SESSION, invalid, limit,
+    self, MAX_BYTES, MAX_BYTES_PER_SESSION, MAX_GRANTS, MAX_GRANTS_PER_SESSION, MAX_NAMES_IN_USE,
+    MAX_WAITERS_PER_NAME, MAX_WAITS, MAX_WAITS_PER_SESSION, invalid, limit,
 };
 use crate::reply::{Failure, Reply};
 
@@ -23,6 +23,9 @@ impl Turn<'_> {
             return self.grant_again(id, token);
         }
         self.check_room_to_hold(id)?;
+        let names: usize = ask.wants.iter().map(|want| want.name.0.len()).sum();
+        let value = if let Purpose::Election { value } = &ask.purpose { value.len() } else { 0 };
+        self.check_bytes(id, names + value)?;
         let wants: Box<[(NameKey, Mode)]> =
             ask.wants.iter().map(|want| (self.state.names.wake(&want.name), want.mode)).collect();
         let keys: Vec<NameKey> = wants.iter().map(|(key, _)| *key).collect();
@@ -182,6 +185,20 @@ impl Turn<'_> {
         }
     }
 
+    /// Whether a session may account for more bytes.
+    fn check_bytes(&self, id: SessionId, more: usize) -> Result<(), Failure> {
+        if self.state.bytes() + more > MAX_BYTES {
+            return Err(limit(format!("names, values and owners have {MAX_BYTES} bytes together at most")));
+        }
+        let present = self.state.sessions.get(&id).map_or(0, |session| session.bytes);
+        if present + more > MAX_BYTES_PER_SESSION {
+            return Err(limit(format!(
+                "names and values of a session have {MAX_BYTES_PER_SESSION} bytes together at most"
+            )));
+        }
+        Ok(())
+    }
+
     fn check_room_to_wait(&self, asked: &Waiting) -> Result<(), Failure> {
         if self.state.waits.len() >= MAX_WAITS {
             return Err(limit(format!("{MAX_WAITS} requests wait already")));
@@ -234,10 +251,12 @@ impl Turn<'_> {
         if let Some(until) = asked.until {
             self.state.limits.insert((until, arrival));
         }
-        if let Some(session) = self.state.sessions.get_mut(&asked.session) {
+        let bytes = asked.bytes(&self.state.names);
+        self.state.change_session(asked.session, |session| {
             session.waits.insert(asked.request, arrival);
             session.strand_waits.insert((asked.strand, arrival));
-        }
+            session.bytes += bytes;
+        });
         if let Some(grant) = asked.converts.and_then(|token| self.state.grants.get_mut(&token)) {
             grant.converting = Some(arrival);
         }
@@ -291,26 +310,18 @@ impl Turn<'_> {
             lock_delay_ms: 0,
             value: None,
         };
-        self.convert_or_wait(asked, patience)
-    }
-
-    /// Two who hold a name and want more of it wait for each other: only one may.
-    fn convert_or_wait(&mut self, asked: Waiting, patience: Patience) -> Result<Reply, Failure> {
-        let first = self.state.names[asked.wants[0].0].queue.first().filter(|first| first.is_conversion());
-        match (first, patience) {
-            (Some(first), Patience::Millis(_) | Patience::Forever) => {
-                Err(Failure::Deadlock(self.state.cycle_of_conversions(&asked, first.arrival)))
-            }
-            _ => self.take_or_wait(asked, patience),
-        }
+        self.take_or_wait(asked, patience)
     }
 
     pub fn proclaim(&mut self, id: SessionId, token: Token, value: &Arc<[u8]>) -> Result<Reply, Failure> {
         limits::check_value(value)?;
         let key = self.led_by(id, token)?;
+        let shown = self.state.grants[&token].value.as_ref().map_or(0, |shown| shown.len());
+        self.check_bytes(id, value.len().saturating_sub(shown))?;
         let keeps = self.state.suffers(Fault::KeepValues);
         if let Some(grant) = self.state.grants.get_mut(&token).filter(|_| !keeps) {
             grant.value = Some(Arc::clone(value));
+            self.state.change_session(id, |session| session.bytes = session.bytes - shown + value.len());
         }
         self.touch(key);
         self.tell_of_leader(token);
@@ -320,12 +331,17 @@ impl Turn<'_> {
     pub fn transfer(&mut self, id: SessionId, token: Token, to: SessionId) -> Result<Reply, Failure> {
         let key = self.led_by(id, token)?;
         let candidate = self.state.names[key].candidates.get(&to).copied();
-        let candidate = candidate.ok_or(Failure::NoCandidate(to))?;
+        let mut candidate = candidate.ok_or(Failure::NoCandidate(to))?;
+        if self.state.suffers(Fault::MissHeirs)
+            && let Some(first) = self.state.names[key].queue.first()
+        {
+            candidate = first.arrival;
+        }
         self.end_grant(token, &Ending::Transferred);
         if let Some(wait) = self.withdraw(candidate) {
-            let request = wait.request;
+            let (heir, request) = (wait.session, wait.request);
             let token = self.grant(wait);
-            self.answer_late(to, request, Reply::Granted { token, depth: 1 });
+            self.answer_late(heir, request, Reply::Granted { token, depth: 1 });
         }
         Ok(Reply::Done)
     }

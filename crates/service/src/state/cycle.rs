@@ -157,16 +157,6 @@ impl State {
         Some(self.tell_cycle(&walk, arrival))
     }
 
-    /// The short cycle of two who hold a name and both want more of it.
-    pub(super) fn cycle_of_conversions(&self, second: &Waiting, first: Arrival) -> Vec<Wait> {
-        let Some(first) = self.waits.get(&first) else { return Vec::new() };
-        let name = second.wants[0].0;
-        vec![
-            self.tell(second.session, name, first.session, false),
-            self.tell(first.session, name, second.session, true),
-        ]
-    }
-
     /// A short look the other way: whether it can be that a request waits for itself, since somebody waits for it, and
     /// for that one somebody else, and so on. Most requests end here, however long the queue that they join.
     fn may_close_cycle(&self, start: &Waiting) -> bool {
@@ -393,51 +383,141 @@ mod tests {
     use crate::command::{Acquire, Act, Batch, Command, Life, Owner, Patience, Purpose, RequestId, Want};
     use crate::reply::Outcome;
 
-    /// A session whose strands wait in a chain: each holds a name and waits for that of the next, the first one for a permit.
-    /// The last one waits for nothing, so nobody is stuck.
-    fn chain(length: u32) -> State {
-        let mut state = State::default();
+    const SHARED: Mode = Mode::Shared;
+    const ALONE: Mode = Mode::Exclusive;
+
+    const fn permits(count: u32, limit: u32) -> Mode {
+        Mode::Permits { count, limit }
+    }
+
+    /// What came of this, one after the other: session, strand, and what it locks or releases.
+    fn played(deeds: &[(u64, u32, Deed<'_>)]) -> State {
         let mut commands = Vec::new();
         let mut command = |session: u64, act| {
             let request = RequestId(commands.len() as u64 + 1);
             let (session, life) = (SessionId(session), Life(1));
             commands.push(Command { session, life, request, acked: request, settled: Vec::new(), act });
         };
-        let open = || Act::Open {
-            ttl_ms: 1_000,
-            owner: Owner::default(),
-            ends_with_connection: false,
-            reopens: false,
-        };
-        let lock = |strand, name: String, mode| {
-            let want = Want { name: name.as_str().into(), mode };
-            let patience = Patience::Forever;
-            let (priority, reentrant, lock_delay_ms) = (0, false, 0);
-            let purpose = Purpose::Lock;
-            Act::Acquire(Acquire {
-                wants: vec![want],
-                patience,
-                priority,
-                reentrant,
-                strand,
-                purpose,
-                lock_delay_ms,
-            })
-        };
-        let permit = Mode::Permits { count: 1, limit: 2 };
-        command(1, open());
-        command(2, open());
-        command(2, lock(0, "permits".to_owned(), permit));
-        command(1, lock(1, "permits".to_owned(), permit));
-        for strand in 0..=length {
-            command(1, lock(strand, format!("n{strand}"), Mode::Exclusive));
+        for session in 1..=4 {
+            let owner = Owner::default();
+            command(session, Act::Open { ttl_ms: 1_000, owner, ends_with_connection: false, reopens: false });
         }
-        // Each waits for one that arrives later: the worst order for passes over all.
-        for strand in 1..length {
-            command(1, lock(strand, format!("n{}", strand + 1), Mode::Exclusive));
+        for (session, strand, deed) in deeds {
+            command(
+                *session,
+                match deed {
+                    Deed::Lock(name, mode) => lock(*strand, name, *mode),
+                    Deed::Release(token) => Act::Release(Token(*token)),
+                },
+            );
         }
+        let mut state = State::default();
         state.apply(&Batch { now: 1, commands, floor: 0 }, &mut Outcome::default());
         state
+    }
+
+    enum Deed<'a> {
+        Lock(&'a str, Mode),
+        Release(u64),
+    }
+
+    fn lock(strand: u32, name: &str, mode: Mode) -> Act {
+        Act::Acquire(Acquire {
+            wants: vec![Want { name: name.into(), mode }],
+            patience: Patience::Forever,
+            priority: 0,
+            reentrant: false,
+            strand,
+            purpose: Purpose::Lock,
+            lock_delay_ms: 0,
+        })
+    }
+
+    /// How many of all who wait are stuck.
+    fn stuck(deeds: &[(u64, u32, Deed<'_>)], waiting: usize) -> usize {
+        let state = played(deeds);
+        assert_eq!(state.waits.len(), waiting);
+        state.stuck_among(state.waits.keys()).waits.len()
+    }
+
+    #[test]
+    fn what_is_withheld_is_in_the_way_of_what_does_not_go_with_it() {
+        let held = [
+            &[][..],
+            &[ALONE],
+            &[SHARED],
+            &[permits(2, 4)],
+            &[SHARED, SHARED],
+            &[permits(2, 4), permits(1, 4)],
+        ];
+        let wanted = [ALONE, SHARED, permits(1, 4), permits(2, 4), permits(3, 4)];
+        let expected = [
+            [false, false, false, false, false],
+            [true, true, true, true, true],
+            [true, false, true, true, true],
+            [true, true, false, false, true],
+            [true, false, true, true, true],
+            [true, true, false, true, true],
+        ];
+        for (modes, expected) in held.iter().zip(expected) {
+            let mut withheld = Withheld::default();
+            modes.iter().for_each(|mode| withheld.count(mode, true));
+            assert_eq!(wanted.map(|mode| withheld.is_in_the_way(mode)), expected, "{modes:?} is held");
+            modes.iter().for_each(|mode| withheld.count(mode, false));
+            assert_eq!(wanted.map(|mode| withheld.is_in_the_way(mode)), [false; 5], "{modes:?} was held");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_before_a_grant_does_not_withhold_it() {
+        use Deed::{Lock, Release};
+        // Session 2 asks for x and for y, and is granted x: it has asked for nothing since.
+        let before = || {
+            vec![
+                (3, 0, Lock("x", ALONE)),
+                (1, 0, Lock("y", ALONE)),
+                (2, 0, Lock("x", ALONE)),
+                (2, 0, Lock("y", ALONE)),
+                (3, 0, Release(1)),
+                (1, 0, Lock("x", ALONE)),
+            ]
+        };
+        assert_eq!(stuck(&before(), 2), 0);
+        // Whatever it asks for now withholds x, until it has that.
+        let mut since = before();
+        since.insert(0, (4, 0, Lock("z", ALONE)));
+        since[5].2 = Release(2);
+        since.push((2, 0, Lock("z", ALONE)));
+        assert_eq!(stuck(&since, 3), 0);
+    }
+
+    #[test]
+    fn what_one_request_needs_is_withheld_though_another_one_can_go() {
+        use Deed::Lock;
+        // Session 1 waits for a permit, which it will get, and for x, which it will not: it keeps y.
+        let deeds = [
+            (3, 0, Lock("z", permits(1, 1))),
+            (1, 0, Lock("y", ALONE)),
+            (2, 0, Lock("x", ALONE)),
+            (1, 0, Lock("z", permits(1, 1))),
+            (1, 0, Lock("x", ALONE)),
+            (2, 0, Lock("y", ALONE)),
+        ];
+        // The last one was refused.
+        assert_eq!(stuck(&deeds, 2), 0);
+    }
+
+    /// A session whose strands wait in a chain: each holds a name and waits for that of the next, the first one for a permit.
+    /// The last one waits for nothing, so nobody is stuck.
+    fn chain(length: u32) -> State {
+        let names: Vec<String> = (0..=length).map(|strand| format!("n{strand}")).collect();
+        let mut deeds = vec![(2, 0, Deed::Lock("permits", permits(1, 2)))];
+        deeds.push((1, 1, Deed::Lock("permits", permits(1, 2))));
+        deeds.extend((0..).zip(&names).map(|(strand, name)| (1, strand, Deed::Lock(name, ALONE))));
+        // Each waits for one that arrives later: the worst order for passes over all.
+        let next = (1..length).zip(&names[2..]);
+        deeds.extend(next.map(|(strand, name)| (1, strand, Deed::Lock(name, ALONE))));
+        played(&deeds)
     }
 
     #[test]

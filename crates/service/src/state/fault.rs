@@ -44,6 +44,8 @@ pub enum Fault {
     IgnorePriorities,
     /// It takes what a client holds away when that connects again.
     LoseHeld,
+    /// It hands the lead over to whoever waited longest.
+    MissHeirs,
     /// It goes on showing the value with which a leader was elected.
     KeepValues,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
-use super::names::{Arrival, NameKey, Rank};
+use super::names::{Arrival, NameKey, Names, Rank};
 use super::turn::Turn;
 use crate::command::{Millis, Mode, Owner, RequestId, SessionId, Token};
 use crate::reply::{Failure, Leader, LeaderChange, Notice, Reply};
@@ -60,6 +60,31 @@ pub(super) struct Past {
     pub how: Ending,
 }
 
+impl Waiting {
+    pub fn bytes(&self, names: &Names) -> usize {
+        bytes_of(names, self.wants.iter().map(|(key, _)| key), self.value.as_deref())
+    }
+}
+
+impl Grant {
+    pub fn bytes(&self, names: &Names) -> usize {
+        bytes_of(names, self.names.iter(), self.value.as_deref())
+    }
+}
+
+/// What somebody accounts for who holds these names, or waits for them, and shows that value.
+fn bytes_of<'a>(names: &Names, keys: impl Iterator<Item = &'a NameKey>, value: Option<&[u8]>) -> usize {
+    keys.map(|key| names[*key].name.0.len()).sum::<usize>() + value.map_or(0, <[u8]>::len)
+}
+
+impl Past {
+    /// How many bytes its texts have.
+    pub fn bytes(&self) -> usize {
+        let reason = if let Ending::Forced(why) = &self.how { why.len() } else { 0 };
+        self.owner.bytes() + reason
+    }
+}
+
 /// How a grant ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Ending {
@@ -109,10 +134,12 @@ impl Turn<'_> {
             entry.add_holder(token, *mode);
             self.touch(*key);
         }
-        if let Some(session) = self.state.sessions.get_mut(&asked.session) {
+        let bytes = asked.bytes(&self.state.names);
+        self.state.change_session(asked.session, |session| {
             session.held.insert((asked.strand, token));
             session.depth += 1;
-        }
+            session.bytes += bytes;
+        });
         let grant = Grant {
             session: asked.session,
             strand: asked.strand,
@@ -182,13 +209,15 @@ impl Turn<'_> {
             }
             self.touch(*key);
         }
-        if let Some(session) = self.state.sessions.get_mut(&grant.session) {
+        let bytes = grant.bytes(&self.state.names);
+        self.state.change_session(grant.session, |session| {
             session.held.remove(&(grant.strand, token));
             session.depth -= grant.depth as usize;
+            session.bytes -= bytes;
             if let Some(former) = grant.former {
                 session.exchanged.remove(&former);
             }
-        }
+        });
     }
 
     fn remember_end(&mut self, key: NameKey, token: Token, grant: &Grant, how: &Ending) {
@@ -201,7 +230,7 @@ impl Turn<'_> {
             ended: self.state.now,
             how: how.clone(),
         };
-        self.state.names[key].remember(past);
+        self.state.names.remember(key, past);
     }
 
     fn begin_delay(&mut self, key: NameKey) {
@@ -296,10 +325,12 @@ impl Turn<'_> {
         if let Some(until) = wait.until {
             self.state.limits.remove(&(until, arrival));
         }
-        if let Some(session) = self.state.sessions.get_mut(&wait.session) {
+        let bytes = wait.bytes(&self.state.names);
+        self.state.change_session(wait.session, |session| {
             session.waits.remove(&wait.request);
             session.strand_waits.remove(&(wait.strand, arrival));
-        }
+            session.bytes -= bytes;
+        });
         if let Some(grant) = wait.converts.and_then(|token| self.state.grants.get_mut(&token)) {
             grant.converting = None;
         }

@@ -20,6 +20,7 @@ impl State {
         self.assert_sessions();
         self.assert_grants();
         self.assert_waits();
+        self.assert_bytes();
         for (key, entry) in self.names.entries() {
             self.assert_name(key, entry);
         }
@@ -84,6 +85,20 @@ impl State {
         }
     }
 
+    fn assert_bytes(&self) {
+        for (id, session) in &self.sessions {
+            let grants = self.grants.values().filter(|grant| grant.session == *id);
+            let waits = self.waits.values().filter(|wait| wait.session == *id);
+            let held: usize = grants.map(|grant| grant.bytes(&self.names)).sum();
+            let awaited: usize = waits.map(|wait| wait.bytes(&self.names)).sum();
+            assert_eq!(session.own_bytes() + held + awaited, session.bytes, "{id} knows its bytes");
+        }
+        let sum: usize = self.sessions.values().map(|session| session.bytes).sum();
+        assert_eq!(sum, self.bytes, "the bytes of sessions are counted");
+        let sum: usize = self.names.entries().map(|(_, entry)| entry.bytes()).sum();
+        assert_eq!(sum, self.names.bytes(), "the bytes of names are counted");
+    }
+
     fn assert_waits(&self) {
         let limits: BTreeSet<_> =
             self.waits.iter().filter_map(|(arrival, wait)| Some((wait.until?, *arrival))).collect();
@@ -130,10 +145,6 @@ impl State {
             entry.counters(),
             (permits, u32::try_from(users).unwrap_or(0)),
             "{name} counts its permits"
-        );
-        assert!(
-            entry.queue.iter().filter(|rank| rank.is_conversion()).count() <= 1,
-            "{name}: one converts at a time"
         );
         let candidates: Vec<_> = entry.candidates.values().copied().collect();
         let mut led: Vec<_> =

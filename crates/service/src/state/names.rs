@@ -45,10 +45,6 @@ impl Rank {
     pub fn at(place: QueuePlace) -> Self {
         Self { place: place.rank, arrival: Arrival(place.arrival) }
     }
-
-    pub fn is_conversion(self) -> bool {
-        self.place == i64::MIN
-    }
 }
 
 /// One name.
@@ -178,11 +174,9 @@ impl Entry {
         }
     }
 
-    pub fn remember(&mut self, past: Past) {
-        if self.history.len() == MAX_HISTORY {
-            self.history.pop_front();
-        }
-        self.history.push_back(past);
+    /// How many bytes its texts have.
+    pub fn bytes(&self) -> usize {
+        self.name.0.len() + self.history.iter().map(Past::bytes).sum::<usize>()
     }
 
     /// How many go before that rank.
@@ -220,6 +214,8 @@ pub(super) struct Names {
     idle: BTreeMap<u64, NameKey>,
     rests: u64,
     #[serde(skip)]
+    bytes: usize,
+    #[serde(skip)]
     index: BTreeMap<Name, NameKey>,
 }
 
@@ -235,7 +231,8 @@ impl From<Saved> for Names {
     fn from(saved: Saved) -> Self {
         let filled = (0..).zip(&saved.slots).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?)));
         let index = filled.map(|(slot, entry)| (entry.name.clone(), NameKey(slot))).collect();
-        Self { index, slots: saved.slots, free: saved.free, idle: saved.idle, rests: saved.rests }
+        let bytes = saved.slots.iter().flatten().map(Entry::bytes).sum();
+        Self { bytes, index, slots: saved.slots, free: saved.free, idle: saved.idle, rests: saved.rests }
     }
 }
 
@@ -246,6 +243,23 @@ impl Names {
 
     pub fn in_use(&self) -> usize {
         self.index.len() - self.idle.len()
+    }
+
+    /// How many bytes the texts of all of them have.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Remembers one who held a name.
+    pub fn remember(&mut self, key: NameKey, past: Past) {
+        self.bytes += past.bytes();
+        let history = &mut self[key].history;
+        history.push_back(past);
+        if history.len() > MAX_HISTORY
+            && let Some(oldest) = history.pop_front()
+        {
+            self.bytes -= oldest.bytes();
+        }
     }
 
     pub fn find(&self, name: &Name) -> Option<NameKey> {
@@ -268,6 +282,7 @@ impl Names {
     }
 
     fn add(&mut self, name: &Name) -> NameKey {
+        self.bytes += name.0.len();
         let entry = Some(Entry::new(name.clone()));
         let key = if let Some(key) = self.free.pop() {
             self.slots[key.0 as usize] = entry;
@@ -302,6 +317,7 @@ impl Names {
 
     fn forget(&mut self, key: NameKey) {
         if let Some(entry) = self.slots[key.0 as usize].take() {
+            self.bytes -= entry.bytes();
             self.index.remove(&entry.name);
             self.free.push(key);
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::Arrival;
 use crate::command::{Life, Millis, Owner, RequestId, Token};
-use crate::limits::MAX_REMEMBERED_REPLIES;
+use crate::limits::{MAX_REMEMBERED_BYTES, MAX_REMEMBERED_REPLIES};
 use crate::reply::Reply;
 
 /// One session.
@@ -46,6 +46,10 @@ pub(super) struct Session {
     pub exchanged: BTreeMap<Token, Token>,
     /// How often it holds all of that together: a grant that was made again to the same strand counts twice.
     pub depth: usize,
+    /// How many bytes it accounts for.
+    pub bytes: usize,
+    /// How many of them are in `replies`.
+    reply_bytes: usize,
 }
 
 /// What is known of a request's number.
@@ -86,6 +90,8 @@ impl Session {
             held: BTreeSet::new(),
             exchanged: BTreeMap::new(),
             depth: 0,
+            bytes: opening.owner.bytes(),
+            reply_bytes: 0,
         }
     }
 
@@ -93,6 +99,7 @@ impl Session {
     pub fn reopen(&mut self, opening: &Opening<'_>) {
         self.ttl_ms = opening.ttl_ms;
         if *self.owner != *opening.owner {
+            self.bytes = self.bytes - self.owner.bytes() + opening.owner.bytes();
             self.owner = Arc::new(opening.owner.clone());
         }
         self.ends_with_connection = opening.ends_with_connection;
@@ -103,6 +110,7 @@ impl Session {
         self.life = life;
         self.acked = acked;
         self.refused = RequestId(0);
+        self.bytes -= std::mem::take(&mut self.reply_bytes);
         self.replies.clear();
         self.late.clear();
     }
@@ -114,8 +122,11 @@ impl Session {
     /// Forgets replies that did not wait and are below `acked`.
     pub fn acknowledge(&mut self, acked: RequestId) {
         self.acked = self.acked.max(acked);
-        while self.replies.front().is_some_and(|(request, _)| *request < self.acked) {
-            self.replies.pop_front();
+        while self.replies.front().is_some_and(|(request, _)| *request < self.acked)
+            && let Some((_, reply)) = self.replies.pop_front()
+        {
+            self.reply_bytes -= reply.bytes();
+            self.bytes -= reply.bytes();
         }
     }
 
@@ -153,6 +164,8 @@ impl Session {
     /// Remembers the reply to a request that did not wait.
     pub fn remember(&mut self, request: RequestId, reply: Reply) {
         let place = self.replies.partition_point(|(other, _)| *other < request);
+        self.reply_bytes += reply.bytes();
+        self.bytes += reply.bytes();
         self.replies.insert(place, (request, reply));
     }
 
@@ -168,7 +181,7 @@ impl Session {
 
     /// Whether one more reply may be remembered.
     pub fn has_room(&self) -> bool {
-        self.replies.len() < MAX_REMEMBERED_REPLIES
+        self.replies.len() < MAX_REMEMBERED_REPLIES && self.reply_bytes < MAX_REMEMBERED_BYTES
     }
 
     /// Whether a new request that needs a reply in memory has to be refused. If so, it is refused for good.
@@ -182,6 +195,13 @@ impl Session {
     /// How many requests wait, or waited and are not settled.
     pub fn unsettled(&self) -> usize {
         self.waits.len() + self.late.len()
+    }
+
+    /// How many bytes its owner and its replies have, for whoever checks them.
+    pub fn own_bytes(&self) -> usize {
+        let replies: usize = self.replies.iter().map(|(_, reply)| reply.bytes()).sum();
+        assert_eq!(replies, self.reply_bytes, "the bytes of replies are counted");
+        self.owner.bytes() + replies
     }
 
     /// What it remembers, for whoever checks it: requests that did not wait, and those that did.

@@ -9,7 +9,7 @@ use super::grant::Ending;
 use super::names::NameKey;
 use super::session::{Opening, Recall, Session};
 use crate::command::{Act, Command, Life, Millis, Name, RequestId, SessionId, Token};
-use crate::limits::{self, MAX_SESSIONS, invalid, limit};
+use crate::limits::{self, MAX_BYTES, MAX_SESSIONS, invalid, limit};
 use crate::reply::{Failure, Message, Notice, Outcome, Reply, Told};
 
 /// The state while a batch changes it, and what it says.
@@ -44,10 +44,10 @@ impl<'a> Turn<'a> {
             }
             _ if self.is_to_act(command) => {
                 let reply = self.act(command).unwrap_or_else(Reply::Failed);
-                if self.is_remembered(&command.act, &reply)
-                    && let Some(session) = self.state.sessions.get_mut(&command.session)
-                {
-                    session.remember(command.request, reply.clone());
+                if self.is_remembered(&command.act, &reply) {
+                    self.state.change_session(command.session, |session| {
+                        session.remember(command.request, reply.clone());
+                    });
                 }
                 self.reply(command, reply);
             }
@@ -116,17 +116,19 @@ impl<'a> Turn<'a> {
         let remembers_behind_waits = self.state.suffers(Fault::RememberBehindWaits);
         let keeps_settled = self.state.suffers(Fault::KeepSettled);
         let hears_all = self.state.suffers(Fault::HearFormerRuns);
-        let session = self.state.sessions.get_mut(&command.session)?;
-        if session.life != command.life && !hears_all {
-            return None;
-        }
-        session.renew(now);
-        let oldest = session.oldest_wait().filter(|_| remembers_behind_waits);
-        session.acknowledge(oldest.map_or(command.acked, |oldest| oldest.min(command.acked)));
-        if !keeps_settled {
-            session.settle(&command.settled);
-        }
-        Some(if forgets { Recall::New } else { session.recall(command.request) })
+        let recall = |session: &mut Session| {
+            if session.life != command.life && !hears_all {
+                return None;
+            }
+            session.renew(now);
+            let oldest = session.oldest_wait().filter(|_| remembers_behind_waits);
+            session.acknowledge(oldest.map_or(command.acked, |oldest| oldest.min(command.acked)));
+            if !keeps_settled {
+                session.settle(&command.settled);
+            }
+            Some(if forgets { Recall::New } else { session.recall(command.request) })
+        };
+        self.state.change_session(command.session, recall).flatten()
     }
 
     fn act(&mut self, command: &Command) -> Result<Reply, Failure> {
@@ -173,7 +175,9 @@ impl<'a> Turn<'a> {
             Ordering::Less => return self.refuse(command, Failure::NoSession),
             Ordering::Greater if opening.reopens => return self.refuse(command, Failure::NoSession),
             Ordering::Greater => {
-                session.begin_life(command.life, command.acked);
+                self.state.change_session(command.session, |session| {
+                    session.begin_life(command.life, command.acked);
+                });
                 self.drop_waits(command.session);
             }
             Ordering::Equal if matches!(self.recall(command), Some(Recall::Acknowledged)) => return,
@@ -188,8 +192,12 @@ impl<'a> Turn<'a> {
             return self.refuse(command, limit(format!("there are {MAX_SESSIONS} sessions already")));
         }
         let mut session = Session::new(opening, command.life, command.acked);
+        if self.state.bytes() + session.bytes > MAX_BYTES {
+            return self.refuse(command, limit(format!("all there is has {MAX_BYTES} bytes at most")));
+        }
         session.renew(self.state.now);
         session.queued_for = session.deadline;
+        self.state.bytes += session.bytes;
         self.state.expiries.insert((session.deadline, command.session));
         self.state.sessions.insert(command.session, session);
         self.reply(command, Reply::Opened { resumed: false, held: Vec::new() });
@@ -204,8 +212,8 @@ impl<'a> Turn<'a> {
         if self.state.suffers(Fault::LoseHeld) {
             self.drop_grants(id, &Ending::Released);
         }
+        self.state.change_session(id, |session| session.reopen(opening));
         let Some(session) = self.state.sessions.get_mut(&id) else { return };
-        session.reopen(opening);
         session.renew(now);
         if session.deadline < session.queued_for {
             self.state.expiries.remove(&(session.queued_for, id));
@@ -336,6 +344,7 @@ impl<'a> Turn<'a> {
     /// Takes a session out of the state; gives the run of the client that used it.
     pub fn forget_session(&mut self, id: SessionId) -> Option<Life> {
         let session = self.state.sessions.remove(&id)?;
+        self.state.bytes -= session.bytes;
         self.state.expiries.remove(&(session.queued_for, id));
         Some(session.life)
     }
@@ -406,9 +415,10 @@ impl<'a> Turn<'a> {
         token.0 <= self.state.last_token
     }
 
-    /// Ends everything whose time has come, all of it together: nothing is granted to a session that ends as well.
-    pub fn pass_time(&mut self) {
-        let ended = self.due_sessions();
+    /// Ends everything whose time has come, all of it together: nothing is granted to a session that ends as well. One for
+    /// which there is a command yet may be renewed by it.
+    pub fn pass_time(&mut self, to_come: &[Command]) {
+        let ended = self.due_sessions(to_come);
         for id in &ended {
             self.drop_waits(*id);
         }
@@ -428,21 +438,27 @@ impl<'a> Turn<'a> {
     }
 
     /// The sessions whose deadline has passed, the longest dead first. Those that were renewed since they were queued
-    /// are queued again.
-    fn due_sessions(&mut self) -> Vec<SessionId> {
+    /// are queued again, and so are those of whom more is to come.
+    fn due_sessions(&mut self, to_come: &[Command]) -> Vec<SessionId> {
         let mut due: Vec<(Millis, SessionId)> = Vec::new();
+        let mut spared = Vec::new();
         while let Some(&(queued_for, id)) = self.state.expiries.first()
             && queued_for <= self.state.now
         {
             self.state.expiries.pop_first();
             let Some(session) = self.state.sessions.get_mut(&id) else { continue };
             if session.deadline <= self.state.now {
-                due.push((session.deadline, id));
+                if to_come.iter().any(|command| command.session == id) {
+                    spared.push((queued_for, id));
+                } else {
+                    due.push((session.deadline, id));
+                }
             } else {
                 session.queued_for = session.deadline;
                 self.state.expiries.insert((session.deadline, id));
             }
         }
+        self.state.expiries.extend(spared);
         due.sort_unstable();
         due.into_iter().map(|(_, id)| id).collect()
     }

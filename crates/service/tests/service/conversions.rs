@@ -111,9 +111,27 @@ fn two_who_both_want_more_would_wait_for_each_other() {
         s1 lock x:shared  | s1#2 granted 1
         s2 lock x:shared  | s2#2 granted 2
         s1 convert 1 x    | s2 contended 2 x; s1#3 queued 0
-        s2 convert 2 x    | s2#3 failed: waiting would close a cycle: s2 waits for 'x', queued before it by s1, s1 waits for 'x', held by s2
+        s2 convert 2 x    | s2#3 failed: waiting would close a cycle: s2 waits for 'x', held by s1, s1 waits for 'x', held by s2
         s2 convert 2 x try | s2#4 failed: 'x' is held by h1 (session s1)
         s2 release 2      | s2#5 done; s1#3 granted 3
+        ",
+    );
+}
+
+#[test]
+fn two_who_both_want_more_permits_wait_for_a_third_who_can_help_both() {
+    play(
+        "
+        s1 open & s2 open & s3 open | s1#1 opened; s2#1 opened; s3#1 opened
+        s1 lock x:1/4               | s1#2 granted 1
+        s2 lock x:1/4               | s2#2 granted 2
+        s3 lock x:2/4               | s3#2 granted 3
+        s1 convert 1 x:2/4          | s2 contended 2 x; s3 contended 3 x; s1#3 queued 0
+        s2 convert 2 x:2/4          | s1 contended 1 x; s2#3 queued 1
+        s3 release 3                | s3#3 done; s1#3 granted 4; s2#3 granted 5
+        // With nobody else there, they would wait for each other.
+        s1 convert 4 x:3/4          | s2 contended 5 x; s1#4 queued 0
+        s2 convert 5 x:3/4          | s2#4 failed: waiting would close a cycle: s2 waits for 'x', held by s1, s1 waits for 'x', held by s2
         ",
     );
 }

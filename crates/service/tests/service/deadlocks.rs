@@ -181,3 +181,34 @@ fn a_long_cycle_is_told_in_part() {
     );
     assert_eq!(told.matches("waits for").count(), 64);
 }
+
+#[test]
+fn what_was_asked_for_last_before_a_grant_is_not_needed_to_give_it_back() {
+    play(
+        "
+        s1 open & s2 open & s3 open | s1#1 opened; s2#1 opened; s3#1 opened
+        s3 lock x                   | s3#2 granted 1
+        s1 lock y                   | s1#2 granted 2
+        s2 lock x                   | s3 contended 1 x; s2#2 queued 0
+        s2 lock y                   | s1 contended 2 y; s2#3 queued 0
+        s3 release 1                | s3#3 done; s2#2 granted 3
+        s1 lock x                   | s2 contended 3 x; s1#3 queued 0
+        ",
+    );
+}
+
+#[test]
+fn one_who_can_go_on_in_one_way_is_stuck_in_the_other() {
+    play(
+        "
+        s1 open & s2 open & s3 open | s1#1 opened; s2#1 opened; s3#1 opened
+        s3 lock z:1/1               | s3#2 granted 1
+        s1 lock y                   | s1#2 granted 2
+        s2 lock x                   | s2#2 granted 3
+        s1 lock z:1/1               | s3 contended 1 z; s1#3 queued 0
+        s1 lock x                   | s2 contended 3 x; s1#4 queued 0
+        s2 lock y                   | s2#3 failed: waiting would close a cycle: s2 waits for 'y', held by s1, s1 waits for 'x', held by s2
+        s3 release 1                | s3#3 done; s1#3 granted 4
+        ",
+    );
+}

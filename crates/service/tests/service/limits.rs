@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::common::Desk;
 use conclave_service::{
-    Acquire, Act, Command, Life, Mode, Patience, Purpose, RequestId, SessionId, Token, Want, limits,
+    Acquire, Act, Command, Life, Mode, Outcome, Patience, Purpose, Reply, RequestId, SessionId, Token, Told,
+    Want, limits,
 };
 
 struct Bench {
@@ -23,11 +24,23 @@ impl Bench {
         self.ask_as(SessionId(1), act)
     }
 
-    fn ask_as(&mut self, session: SessionId, act: Act) -> String {
+    /// The same without words, where much is asked.
+    fn is_granted(&mut self, session: SessionId, act: Act) -> bool {
+        let out = self.apply(session, act);
+        out.messages
+            .iter()
+            .any(|message| matches!(message.told, Told::Reply { reply: Reply::Granted { .. }, .. }))
+    }
+
+    fn apply(&mut self, session: SessionId, act: Act) -> Outcome {
         self.request += 1;
         let request = RequestId(self.request);
         let command = Command { session, life: Life(1), request, acked: request, settled: vec![], act };
-        let out = self.desk.apply_unchecked(vec![command]);
+        self.desk.apply_unchecked(vec![command])
+    }
+
+    fn ask_as(&mut self, session: SessionId, act: Act) -> String {
+        let out = self.apply(session, act);
         crate::common::describe(&out).split_once(' ').expect("a reply").1.to_owned()
     }
 
@@ -148,6 +161,79 @@ fn a_session_waits_for_so_many_things() {
     bench.settle(RequestId(2));
     assert_eq!(bench.lock(&["x"], 0), "queued 9999");
     bench.desk.state.assert_invariants();
+}
+
+#[test]
+fn one_session_accounts_for_so_many_bytes_and_all_together_for_so_many() {
+    let mut bench = Bench::new();
+    // Shared by all who show it, so that the test is not as large as what it fills.
+    let value: Arc<[u8]> = vec![7; limits::MAX_VALUE_BYTES].into();
+    let campaign = |name: String| {
+        let wants = vec![Want { name: name.as_str().into(), mode: Mode::Exclusive }];
+        let purpose = Purpose::Election { value: Arc::clone(&value) };
+        Act::Acquire(Acquire { wants, purpose, ..lock(&[], 0) })
+    };
+    let refused_one =
+        "failed: limit reached: names and values of a session have 16777216 bytes together at most";
+    let refused_all =
+        "failed: limit reached: names, values and owners have 1073741824 bytes together at most";
+    let of_one = limits::MAX_BYTES_PER_SESSION / limits::MAX_VALUE_BYTES - 1;
+    for number in 0..of_one {
+        assert!(bench.is_granted(SessionId(1), campaign(format!("1-{number}"))), "{number}");
+    }
+    assert_eq!(bench.ask(campaign("one more".to_owned())), refused_one);
+    // What is released makes room, and a shorter value too.
+    let shorter = Act::Proclaim { token: Token(1), value: value[1..].into() };
+    assert!(bench.ask(shorter).starts_with("done"));
+    let longer = Act::Proclaim { token: Token(1), value: Arc::clone(&value) };
+    assert!(bench.ask(longer).starts_with("done"));
+    assert!(bench.ask(Act::Release(Token(1))).starts_with("done"));
+    assert!(bench.ask(campaign("one more".to_owned())).starts_with("granted"));
+
+    'filling: for session in 2..=limits::MAX_BYTES / limits::MAX_BYTES_PER_SESSION + 1 {
+        let open = vec![bench.desk.command(&format!("s{session} open"))];
+        bench.desk.apply_unchecked(open);
+        for number in 0..of_one {
+            if !bench.is_granted(SessionId(session as u64), campaign(format!("{session}-{number}"))) {
+                break 'filling;
+            }
+        }
+    }
+    let last = limits::MAX_BYTES / limits::MAX_BYTES_PER_SESSION + 1;
+    let beyond = campaign("beyond".to_owned());
+    assert_eq!(bench.ask_as(SessionId(last as u64), beyond), refused_all);
+    let held = bench.desk.state.totals().held as usize * limits::MAX_VALUE_BYTES;
+    assert!(held < limits::MAX_BYTES && held > limits::MAX_BYTES / 100 * 98, "{held} bytes are held");
+    assert!(bench.ask(Act::Release(Token(2))).starts_with("done"), "a release is never refused");
+    assert!(bench.is_granted(SessionId(1), campaign("in its place".to_owned())));
+}
+
+#[test]
+fn what_is_remembered_for_a_client_has_so_many_bytes() {
+    // Each refusal names a long cycle, and the client acknowledges none of them.
+    let mut desk = Desk::default();
+    let long = |id: u64| format!("{id:0>500}");
+    for id in 1..=64 {
+        desk.batch(&format!("s{id} open & s{id} lock {}", long(id)));
+    }
+    for id in 1..64 {
+        desk.batch(&format!("s{id} lock {}", long(id + 1)));
+    }
+    let mut refusals = 0;
+    let last = loop {
+        let told = desk.batch(&format!("s64 lock {}", long(1)));
+        if !told.contains("would close a cycle") {
+            break told;
+        }
+        refusals += 1;
+    };
+    assert!(last.contains("too many replies to this session are unacknowledged"), "{last}");
+    let bytes = refusals * 64 * 500;
+    assert!(
+        (limits::MAX_REMEMBERED_BYTES..limits::MAX_REMEMBERED_BYTES * 11 / 10).contains(&bytes),
+        "{bytes}"
+    );
+    assert!(desk.batch("s64 release 64").contains("done"), "a release is never refused");
 }
 
 #[test]

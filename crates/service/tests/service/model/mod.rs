@@ -117,11 +117,14 @@ fn includes(held: Mode, wanted: Mode) -> bool {
 impl Model {
     pub fn apply(&mut self, batch: &Batch) -> Vec<Answer> {
         self.now = self.now.max(batch.now);
+        let speaking: Vec<SessionId> = batch.commands.iter().map(|command| command.session).collect();
+        self.pass_time(&speaking);
+        self.settle();
         for command in &batch.commands {
             self.command(command);
             self.settle();
         }
-        self.pass_time();
+        self.pass_time(&[]);
         self.settle();
         std::mem::take(&mut self.answers)
     }
@@ -486,10 +489,6 @@ impl Model {
             return "done".to_owned();
         }
         self.arrivals += 1;
-        let second = self.waits.iter().any(|wait| wait.converts.is_some() && wait.wants(name));
-        if second {
-            return if patience == Patience::Try { "busy" } else { "deadlock" }.to_owned();
-        }
         let asked = Queued {
             arrival: self.arrivals,
             session: command.session,
@@ -540,10 +539,11 @@ impl Model {
         self.sessions.remove(&session);
     }
 
-    fn pass_time(&mut self) {
+    /// Ends what is over, but for sessions of which a command is to come.
+    fn pass_time(&mut self, speaking: &[SessionId]) {
         let now = self.now;
         let dead = self.sessions.iter().filter(|(_, client)| client.deadline <= now).map(|(id, _)| *id);
-        let dead: Vec<SessionId> = dead.collect();
+        let dead: Vec<SessionId> = dead.filter(|id| !speaking.contains(id)).collect();
         self.waits.retain(|wait| !dead.contains(&wait.session));
         while let Some(place) =
             self.waits.iter().position(|wait| wait.until.is_some_and(|until| until <= now))

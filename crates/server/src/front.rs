@@ -6,6 +6,7 @@
 pub mod batcher;
 pub mod clock;
 pub mod hall;
+mod mailbox;
 mod page;
 pub mod queue;
 mod reads;

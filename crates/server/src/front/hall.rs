@@ -1,29 +1,20 @@
 //! Who is connected to this node, and what each is to be told.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use conclave_service::{Leader, Life, Millis, Name, Outcome, Reply, SessionId, State, Told};
 use conclave_wire::{SENT_AWAY, v1};
-use futures_util::StreamExt as _;
 use prost::Message as _;
-use tokio::sync::{Notify, mpsc};
-use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::sync::Notify;
 use tonic::Status;
 
+use crate::front::mailbox::{Mailbox, PostOffice};
 use crate::front::words;
 use crate::machine::Sink;
 use crate::mutant::{self, Mutant};
 
-/// Messages that may wait for a client that does not read. One that is further behind is disconnected: it asks again
-/// for what it missed.
-pub const BACKLOG: usize = 4096;
-/// And so many events in them: a message may be short or long.
-const UNREAD: usize = 128 * 1024;
-/// And so many bytes: an event may be short or long, too.
-const UNREAD_BYTES: usize = 16 * 1024 * 1024;
 /// A message has no more bytes than this, unless one event alone has, and none has nearly as many: clients take 4 MiB.
 const MESSAGE_BYTES: usize = 1024 * 1024;
 
@@ -31,69 +22,12 @@ const MESSAGE_BYTES: usize = 1024 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Guest(u64);
 
-/// What goes out to a client.
-pub type Outbox<T> = mpsc::Sender<Result<T, Status>>;
-
-/// What a client is told, until it has read it.
-#[derive(Clone)]
-pub struct Mailbox {
-    messages: Outbox<v1::ToClient>,
-    unread: Arc<Unread>,
-}
-
-/// How much of what it was told a client has not read.
-#[derive(Default)]
-struct Unread {
-    events: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-impl Mailbox {
-    /// A new one; the stream is what the client reads.
-    pub fn new() -> (Self, impl Stream<Item = Result<v1::ToClient, Status>> + use<>) {
-        let (messages, inbox) = mpsc::channel(BACKLOG);
-        let unread: Arc<Unread> = Arc::default();
-        let mailbox = Self { messages, unread: Arc::clone(&unread) };
-        let read = ReceiverStream::new(inbox).inspect(move |message| {
-            if let Ok(message) = message {
-                unread.events.fetch_sub(message.events.len(), Ordering::Relaxed);
-                unread.bytes.fetch_sub(message.encoded_len(), Ordering::Relaxed);
-            }
-        });
-        (mailbox, read)
-    }
-
-    /// Puts events in, in as many messages as they need; says whether there was room.
-    pub fn post(&self, events: Vec<v1::Event>) -> bool {
-        let whole = v1::ToClient { events, welcome: None };
-        if whole.encoded_len() <= MESSAGE_BYTES || mutant::is(Mutant::SaysAllAtOnce) {
-            return self.put(whole);
-        }
-        let parts = parcels(whole.events, MESSAGE_BYTES);
-        parts.into_iter().all(|events| self.put(v1::ToClient { events, welcome: None }))
-    }
-
-    /// Puts the first message in, which says who answers.
-    pub fn welcome(&self, welcome: v1::Welcome) -> bool {
-        self.put(v1::ToClient { events: Vec::new(), welcome: Some(welcome) })
-    }
-
-    fn put(&self, message: v1::ToClient) -> bool {
-        let events = self.unread.events.fetch_add(message.events.len(), Ordering::Relaxed);
-        let bytes = self.unread.bytes.fetch_add(message.encoded_len(), Ordering::Relaxed);
-        events <= UNREAD && bytes <= UNREAD_BYTES && self.messages.try_send(Ok(message)).is_ok()
-    }
-
-    /// Says that nothing more follows; one whose box is full notices the end of the stream.
-    fn close(&self, why: Status) {
-        drop(self.messages.try_send(Err(why)));
-    }
-}
-
 /// The hall of a node, where everyone connected stands.
 #[derive(Default)]
 pub struct Hall {
     inner: Mutex<Inner>,
+    /// Where boxes for clients are opened.
+    pub post: PostOffice,
     /// The service time applied last.
     now: AtomicU64,
     /// When something ends by itself, `u64::MAX` for never.
@@ -105,11 +39,17 @@ pub struct Hall {
 
 #[derive(Default)]
 struct Inner {
-    guests: BTreeMap<Guest, Mailbox>,
+    guests: BTreeMap<Guest, Seat>,
     sessions: BTreeMap<SessionId, Place>,
     observers: Vec<Observer>,
     watchers: Vec<Arc<Watcher>>,
     next_guest: u64,
+}
+
+/// A client that is connected, and the sessions for which it speaks.
+struct Seat {
+    mailbox: Mailbox<v1::ToClient>,
+    sessions: BTreeSet<SessionId>,
 }
 
 /// Where a session is connected.
@@ -121,7 +61,7 @@ struct Place {
 
 struct Observer {
     name: Name,
-    out: Outbox<v1::ObserveResponse>,
+    out: Mailbox<v1::ObserveResponse>,
 }
 
 /// Somebody who follows names; those that changed wait here until it takes them.
@@ -181,11 +121,11 @@ impl Hall {
     }
 
     /// Lets a client in.
-    pub fn enter(&self, mailbox: Mailbox) -> Guest {
+    pub fn enter(&self, mailbox: Mailbox<v1::ToClient>) -> Guest {
         let mut inner = self.inner();
         inner.next_guest += 1;
         let guest = Guest(inner.next_guest);
-        inner.guests.insert(guest, mailbox);
+        inner.guests.insert(guest, Seat { mailbox, sessions: BTreeSet::new() });
         guest
     }
 
@@ -194,29 +134,25 @@ impl Hall {
         let mut inner = self.inner();
         let was = inner.sessions.get(&session).is_some_and(|place| place.ends_with_connection);
         let ends_with_connection = ends_with_connection.unwrap_or(was);
+        inner.stand_up(session);
         inner.sessions.insert(session, Place { guest, life, ends_with_connection });
+        if let Some(seat) = inner.guests.get_mut(&guest) {
+            seat.sessions.insert(session);
+        }
     }
 
     /// Sees a client out; gives the sessions that end with its connection, and in which life it spoke for them.
     pub fn leave(&self, guest: Guest) -> Vec<(SessionId, Life)> {
         let mut inner = self.inner();
-        // Whoever was sent away takes nothing along: its sessions live on at another node.
-        let was_here = inner.guests.remove(&guest).is_some();
-        let mut ending = Vec::new();
-        inner.sessions.retain(|session, place| {
-            let is_leaving = place.guest == guest;
-            if is_leaving && was_here && place.ends_with_connection {
-                ending.push((*session, place.life));
-            }
-            !is_leaving
-        });
-        ending
+        let gone = inner.show_out(guest);
+        let ending = gone.into_iter().filter(|(_, place)| place.ends_with_connection);
+        ending.map(|(session, place)| (session, place.life)).collect()
     }
 
     /// Tells a client why it is not heard any further.
     pub fn dismiss(&self, guest: Guest, why: Status) {
-        if let Some(mailbox) = self.inner().guests.get(&guest) {
-            mailbox.close(why);
+        if let Some(seat) = self.inner().guests.get(&guest) {
+            seat.mailbox.close(why);
         }
     }
 
@@ -229,12 +165,12 @@ impl Hall {
     pub fn send_all_away(&self, why: &str) {
         let mut inner = self.inner();
         let away = || Status::new(SENT_AWAY, why);
-        for mailbox in std::mem::take(&mut inner.guests).into_values() {
-            mailbox.close(away());
+        for seat in std::mem::take(&mut inner.guests).into_values() {
+            seat.mailbox.close(away());
         }
         inner.sessions.clear();
         for observer in std::mem::take(&mut inner.observers) {
-            drop(observer.out.try_send(Err(away())));
+            observer.out.close(away());
         }
         for watcher in std::mem::take(&mut inner.watchers) {
             watcher.is_closed.store(true, Ordering::Release);
@@ -244,9 +180,9 @@ impl Hall {
 
     /// Shows the leader of a name to somebody from now on, beginning with the one that the state shows. Called while the
     /// state is locked, so that no change falls between.
-    pub fn observe(&self, name: Name, leader: Option<&Leader>, out: Outbox<v1::ObserveResponse>) {
+    pub fn observe(&self, name: Name, leader: Option<&Leader>, out: Mailbox<v1::ObserveResponse>) {
         let first = v1::ObserveResponse { revision: self.applied_index(), leader: leader.map(words::leader) };
-        if out.try_send(Ok(first)).is_ok() {
+        if out.put(first) {
             self.inner().observers.push(Observer { name, out });
         }
     }
@@ -267,11 +203,27 @@ impl Hall {
 
 impl Inner {
     fn send(&mut self, guest: Guest, events: Vec<v1::Event>) {
-        let Some(mailbox) = self.guests.get(&guest) else { return };
-        if !mailbox.post(events) {
+        let Some(seat) = self.guests.get(&guest) else { return };
+        if !post(&seat.mailbox, events) {
             tracing::warn!(guest = guest.0, "a client does not read what it is told: disconnected");
-            self.guests.remove(&guest);
-            self.sessions.retain(|_, place| place.guest != guest);
+            self.show_out(guest);
+        }
+    }
+
+    /// Takes a client out, if it is there, with the sessions for which it speaks. Whoever was sent away takes nothing along:
+    /// its sessions live on at another node.
+    fn show_out(&mut self, guest: Guest) -> Vec<(SessionId, Place)> {
+        let sessions = self.guests.remove(&guest).map(|seat| seat.sessions).unwrap_or_default();
+        let places = sessions.into_iter().map(|session| Some((session, self.sessions.remove(&session)?)));
+        places.flatten().collect()
+    }
+
+    /// Nobody speaks for a session any more.
+    fn stand_up(&mut self, session: SessionId) {
+        if let Some(place) = self.sessions.remove(&session)
+            && let Some(seat) = self.guests.get_mut(&place.guest)
+        {
+            seat.sessions.remove(&session);
         }
     }
 
@@ -289,7 +241,7 @@ impl Inner {
         }
         // Only now: the last word of a session may follow others in the same batch.
         for session in closed {
-            self.sessions.remove(&session);
+            self.stand_up(session);
         }
         for (guest, events) in parcels {
             self.send(guest, events);
@@ -306,7 +258,7 @@ impl Inner {
                     return !observer.out.is_closed();
                 }
                 let leader = change.leader.as_ref().map(words::leader);
-                observer.out.try_send(Ok(v1::ObserveResponse { revision, leader })).is_ok()
+                observer.out.put(v1::ObserveResponse { revision, leader })
             });
         }
     }
@@ -329,6 +281,16 @@ impl Inner {
 /// for more meanwhile, and is told that it is gone.
 fn is_last_word(told: &Told) -> bool {
     matches!(told, Told::Reply { reply: Reply::Done, .. })
+}
+
+/// Puts events into a box, in as many messages as they need; says whether there was room.
+fn post(mailbox: &Mailbox<v1::ToClient>, events: Vec<v1::Event>) -> bool {
+    let whole = v1::ToClient { events, welcome: None };
+    if whole.encoded_len() <= MESSAGE_BYTES || mutant::is(Mutant::SaysAllAtOnce) {
+        return mailbox.put(whole);
+    }
+    let parts = parcels(whole.events, MESSAGE_BYTES);
+    parts.into_iter().all(|events| mailbox.put(v1::ToClient { events, welcome: None }))
 }
 
 /// Splits events, in their order, so that no part has more bytes than this, unless a single event has.
@@ -375,6 +337,8 @@ impl Sink for Hall {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::StreamExt as _;
+
     use super::*;
     use crate::mutant::tests::assert_caught;
 
@@ -385,10 +349,10 @@ mod tests {
 
     #[tokio::test]
     async fn much_that_is_told_at_once_comes_in_messages_that_a_client_takes() {
-        let (mailbox, read) = Mailbox::new();
+        let (mailbox, read) = PostOffice::default().open();
         let told: Vec<v1::Event> = (0..100).map(|token| lost(token, 100_000)).collect();
-        assert!(mailbox.post(told.clone()));
-        assert!(mailbox.post(vec![lost(100, 10)]));
+        assert!(post(&mailbox, told.clone()));
+        assert!(post(&mailbox, vec![lost(100, 10)]));
         drop(mailbox);
         let messages: Vec<v1::ToClient> = read.map(|message| message.expect("it is one")).collect().await;
         let largest = messages.iter().map(prost::Message::encoded_len).max();
@@ -404,14 +368,38 @@ mod tests {
         assert_caught(test, Mutant::SaysAllAtOnce, "a message of Some(10");
     }
 
-    #[tokio::test]
-    async fn a_client_that_reads_nothing_holds_so_many_bytes_and_no_more() {
-        let (mailbox, mut read) = Mailbox::new();
-        let taken = (0..1_000).take_while(|token| mailbox.post(vec![lost(*token, 100_000)])).count();
-        assert!((UNREAD_BYTES / 110_000..UNREAD_BYTES / 100_000 + 2).contains(&taken), "{taken} are kept");
-        while read.next().await.is_some_and(|message| {
-            message.is_ok_and(|message| message.events[0] != lost(taken as u64 - 1, 100_000))
-        }) {}
-        assert!(mailbox.post(vec![lost(1, 10)]), "there is room again for one that has read");
+    /// A hall with three clients: the second one speaks for two sessions, of which one ends with its connection.
+    fn hall() -> (Hall, [Guest; 3]) {
+        let hall = Hall::default();
+        let guests = [(); 3].map(|()| hall.enter(hall.post.open().0));
+        hall.seat(SessionId(1), Life(1), guests[0], Some(true));
+        hall.seat(SessionId(2), Life(2), guests[1], Some(false));
+        hall.seat(SessionId(3), Life(3), guests[1], Some(true));
+        (hall, guests)
+    }
+
+    #[test]
+    fn whoever_leaves_takes_its_sessions_along_and_no_other() {
+        let (hall, [one, two, three]) = hall();
+        assert_eq!(hall.leave(two), [(SessionId(3), Life(3))]);
+        assert_eq!(hall.leave(two), [], "once");
+        assert_eq!(hall.leave(three), []);
+        assert_eq!(hall.leave(one), [(SessionId(1), Life(1))]);
+        assert!(hall.inner().sessions.is_empty());
+    }
+
+    #[test]
+    fn a_session_that_speaks_through_another_connection_does_not_end_with_the_former() {
+        let (hall, [one, _, three]) = hall();
+        hall.seat(SessionId(1), Life(1), three, None);
+        assert_eq!(hall.leave(one), []);
+        assert_eq!(hall.leave(three), [(SessionId(1), Life(1))], "it still ends with its connection");
+    }
+
+    #[test]
+    fn whoever_is_sent_away_leaves_its_sessions_alone() {
+        let (hall, [one, two, _]) = hall();
+        hall.send_all_away("for a reason");
+        assert_eq!((hall.leave(one), hall.leave(two)), (vec![], vec![]));
     }
 }

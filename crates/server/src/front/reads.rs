@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};
 
-use crate::front::hall::{BACKLOG, Watcher};
+use crate::front::hall::Watcher;
 use crate::front::page::{Room, Start};
 use crate::front::{Answers, Front, words};
 
@@ -48,10 +48,10 @@ impl Front {
         &self,
         name: &str,
     ) -> Result<Response<Answers<v1::ObserveResponse>>, Status> {
-        let (out, answers) = mpsc::channel(BACKLOG);
+        let (out, answers) = self.hall.post.open();
         let name = words::name(name);
         self.read(|picture| self.hall.observe(name.clone(), picture.leader(&name).as_ref(), out)).await?;
-        Ok(self.signed(Box::pin(ReceiverStream::new(answers)) as _))
+        Ok(self.signed(Box::pin(answers) as _))
     }
 
     /// Shows all names, page by page, and then what changes. The watcher is there before the first page is made, so that

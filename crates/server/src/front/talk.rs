@@ -10,7 +10,7 @@ use prost::Message as _;
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
-use crate::front::hall::{Guest, Hall, Mailbox};
+use crate::front::hall::{Guest, Hall};
 use crate::front::queue::{Closed, Queue};
 use crate::front::words::{self, Asked};
 
@@ -36,9 +36,9 @@ impl Reader {
         queue: Queue,
         welcome: v1::Welcome,
     ) -> (Self, impl Stream<Item = Result<v1::ToClient, Status>> + use<>) {
-        let (mailbox, read) = Mailbox::new();
+        let (mailbox, read) = hall.post.open();
         // It is new: there is room in it.
-        mailbox.welcome(welcome);
+        mailbox.put(v1::ToClient { events: Vec::new(), welcome: Some(welcome) });
         let guest = hall.enter(mailbox);
         (Self { hall, queue, guest, seated: BTreeMap::new() }, read)
     }

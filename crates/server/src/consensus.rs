@@ -248,8 +248,8 @@ impl Consensus {
         repair::is_finished(&disk).await?;
         let identity = Identity::check(Arc::clone(&disk), id, members.clone()).await?;
         let may_be_new = identity.stage != Stage::Settled;
-        let machine = Machine::open(Arc::clone(&disk), sink).await?;
         let log = Log::read(Arc::clone(&disk), may_be_new).await?;
+        let machine = Machine::open(Arc::clone(&disk), log.reader(), sink).await?;
         is_whole(&disk, &identity, &log, machine.applied())?;
         let (log, closed) = log.open(id, compaction.segment_bytes).await?;
         let identity = claim(&disk, identity).await?;

@@ -31,6 +31,8 @@ use writer::{Job, Pen};
 
 /// How large the files of the log are, unless told otherwise.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
+/// Whoever reads much must not keep others waiting.
+const ENTRIES_AT_ONCE: usize = 256;
 /// A follower is sent no more than this at once.
 const REQUEST_BYTES: u64 = 1 << 20;
 
@@ -47,10 +49,11 @@ pub struct Log {
 pub(crate) struct ReadLog {
     disk: Arc<dyn Disk>,
     found: recover::Recovered,
+    reader: LogReader,
 }
 
 /// The log, to be read by many.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LogReader(Arc<Mutex<Contents>>);
 
 /// Resolves when the log is no longer in use.
@@ -76,15 +79,20 @@ impl ReadLog {
         self.found.contents.purged
     }
 
+    /// A handle to read with, as soon as the log is open.
+    pub(crate) fn reader(&self) -> LogReader {
+        self.reader.clone()
+    }
+
     /// Makes ready to go on, for the node of this number.
     ///
     /// # Errors
     /// If the disk cannot be used.
     pub(crate) async fn open(self, id: u64, segment_bytes: u64) -> Result<(Log, Closed), StorageError> {
-        let Self { disk, found } = self;
+        let Self { disk, found, reader } = self;
         let started = writer::start(Arc::clone(&disk), found, segment_bytes).await;
         let (pen, end, found) = started.map_err(StorageError::io(&*disk, ""))?;
-        let reader = LogReader(Arc::new(Mutex::new(found.contents)));
+        *reader.lock() = found.contents;
         Ok((Log { id, pen, reader }, Closed(end)))
     }
 }
@@ -120,7 +128,7 @@ impl Log {
                 None => StorageError::Missing { place: disk.place("log-*") },
             });
         }
-        Ok(ReadLog { disk, found })
+        Ok(ReadLog { disk, found, reader: LogReader::default() })
     }
 
     /// Whether nothing was ever written.
@@ -172,6 +180,23 @@ impl Log {
 impl LogReader {
     fn lock(&self) -> MutexGuard<'_, Contents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Some of these entries, beginning with the first, if it is there.
+    pub(crate) fn some_entries(&self, range: std::ops::RangeInclusive<u64>) -> Vec<Entry> {
+        self.lock().range(range).take(ENTRIES_AT_ONCE).cloned().collect()
+    }
+
+    /// Takes in an entry that follows the last one.
+    #[cfg(test)]
+    pub(crate) fn learn(&self, entry: Entry) {
+        self.lock().apply(Record::Entry(entry)).expect("it follows");
+    }
+
+    /// Forgets the beginning up to an entry.
+    #[cfg(test)]
+    pub(crate) fn forget(&self, upto: LogId) {
+        self.lock().apply(Record::Purge(upto)).expect("anything can be forgotten");
     }
 
     /// How many bytes have been appended since the log was opened, those that it had then included.

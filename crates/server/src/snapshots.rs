@@ -44,14 +44,25 @@ impl Snapshots {
         make: impl FnOnce() -> io::Result<Snapshot> + Send + 'static,
     ) -> io::Result<Snapshot> {
         let disk = Arc::clone(&self.disk);
+        within(&*self.disk, async move { put_aside(&*disk, make()?).await }).await?
+    }
+
+    /// The same with the newest one at hand.
+    pub(crate) async fn go_on(
+        &self,
+        make: impl FnOnce(Option<Snapshot>) -> io::Result<Snapshot> + Send + 'static,
+    ) -> io::Result<Snapshot> {
+        let disk = Arc::clone(&self.disk);
         within(&*self.disk, async move {
-            let snapshot = make()?;
-            let name = name(&snapshot.meta);
-            disk.replace(&name, &encode(&snapshot)?).await?;
-            remove_old(&*disk).await?;
-            Ok(snapshot)
+            let newest = newest(&*disk).await?;
+            put_aside(&*disk, make(newest)?).await
         })
         .await?
+    }
+
+    /// Drops something that takes its time.
+    pub(crate) fn discard(&self, large: impl Send + 'static) -> io::Result<()> {
+        self.disk.run(Box::pin(async move { drop(large) }))
     }
 }
 
@@ -72,6 +83,12 @@ async fn names(disk: &dyn Disk) -> io::Result<Vec<String>> {
     names.retain(|name| is_snapshot(name));
     names.sort();
     Ok(names)
+}
+
+async fn put_aside(disk: &dyn Disk, snapshot: Snapshot) -> io::Result<Snapshot> {
+    disk.replace(&name(&snapshot.meta), &encode(&snapshot)?).await?;
+    remove_old(disk).await?;
+    Ok(snapshot)
 }
 
 async fn remove_old(disk: &dyn Disk) -> io::Result<()> {

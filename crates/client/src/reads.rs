@@ -1,6 +1,7 @@
 //! What can be asked without a session.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use conclave_wire::{VersionedClient, named_cluster, v1, versioned};
@@ -279,14 +280,26 @@ impl Client {
 /// A stream that is opened again when it breaks: soon at first, then less and less often. What will not go away by itself
 /// is an error.
 struct Following<T> {
-    stream: Option<Streaming<T>>,
+    stage: Stage<T>,
     /// How often in a row it broke before anything was heard.
     failures: u32,
 }
 
+/// How far a stream has come.
+enum Stage<T> {
+    Closed,
+    /// It is kept while nobody listens: whoever looks for news now and then would begin again each time otherwise, and never
+    /// get past a node that does not answer.
+    Opening(Opening<T>),
+    Open(Box<Streaming<T>>),
+}
+
+/// A stream that is being opened.
+type Opening<T> = Pin<Box<dyn Future<Output = Result<Streaming<T>, Error>> + Send>>;
+
 impl<T> Default for Following<T> {
     fn default() -> Self {
-        Self { stream: None, failures: 0 }
+        Self { stage: Stage::Closed, failures: 0 }
     }
 }
 
@@ -307,15 +320,27 @@ impl<T> Following<T> {
     /// Listens; whoever stops listening in between misses nothing.
     async fn next<F>(&mut self, open: impl Fn() -> F) -> Result<Heard<T>, Error>
     where
-        F: Future<Output = Result<Streaming<T>, Error>>,
+        F: Future<Output = Result<Streaming<T>, Error>> + Send + 'static,
     {
         loop {
-            let Some(stream) = &mut self.stream else {
-                if self.failures > 0 {
-                    tokio::time::sleep(pause(self.failures)).await;
+            let stream = match &mut self.stage {
+                Stage::Open(stream) => stream,
+                Stage::Opening(opening) => {
+                    let opened = opening.await;
+                    self.stage = Stage::Closed;
+                    self.stage = Stage::Open(Box::new(opened?));
+                    return Ok(Heard::Opened);
                 }
-                self.stream = Some(open().await?);
-                return Ok(Heard::Opened);
+                Stage::Closed => {
+                    let (opening, failures) = (open(), self.failures);
+                    self.stage = Stage::Opening(Box::pin(async move {
+                        if failures > 0 {
+                            tokio::time::sleep(pause(failures)).await;
+                        }
+                        opening.await
+                    }));
+                    continue;
+                }
             };
             let ended = match stream.message().await {
                 Ok(Some(answer)) => {
@@ -325,7 +350,7 @@ impl<T> Following<T> {
                 Ok(None) => None,
                 Err(status) => Some(status),
             };
-            self.stream = None;
+            self.stage = Stage::Closed;
             self.failures = (self.failures + 1).min(HOPELESS);
             match ended {
                 Some(status) if is_lasting(status.code()) => return Err(Error::of(status)),
@@ -388,10 +413,14 @@ impl Observer {
             let request = v1::ObserveRequest { name: self.name.clone(), after_revision: self.revision };
             let client = &self.client;
             let open = || {
-                client.ask_any(|mut client| {
-                    let request = request.clone();
-                    async move { client.observe(request).await }
-                })
+                let (client, request) = (client.clone(), request.clone());
+                async move {
+                    let ask = |mut node: VersionedClient| {
+                        let request = request.clone();
+                        async move { node.observe(request).await }
+                    };
+                    client.ask_any(ask).await
+                }
             };
             let Heard::News(answer) = self.following.next(open).await? else { continue };
             let leader = answer.leader.map(Leader::from);
@@ -419,10 +448,14 @@ impl Watcher {
     pub async fn next(&mut self) -> Result<Option<v1::WatchResponse>, Error> {
         let (client, request) = (&self.client, &self.request);
         let open = || {
-            client.ask_any(|mut client| {
-                let request = request.clone();
-                async move { client.watch(request).await }
-            })
+            let (client, request) = (client.clone(), request.clone());
+            async move {
+                let ask = |mut node: VersionedClient| {
+                    let request = request.clone();
+                    async move { node.watch(request).await }
+                };
+                client.ask_any(ask).await
+            }
         };
         match self.following.next(open).await? {
             Heard::Opened => Ok(None),

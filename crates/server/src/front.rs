@@ -64,6 +64,7 @@ enum Place {
 }
 
 /// The node that leads, as far as this one knows.
+#[derive(Clone)]
 struct Elsewhere {
     node: ConclaveClient<Channel>,
     term: u64,
@@ -189,8 +190,7 @@ impl Front {
     ) -> Result<Response<Answers<v1::ToClient>>, Status> {
         let node = self.id;
         let said = said.map_while(Result::ok);
-        let mut watched =
-            Elsewhere { node: leader.node.clone(), term: leader.term, leadership: leader.leadership.clone() };
+        let watched = leader.clone();
         let talk = |mut leader: ConclaveClient<Channel>| async move {
             leader.talk(forwarded(Request::new(said))).await
         };
@@ -202,21 +202,29 @@ impl Front {
             }
             Ok(answer)
         });
-        let is_replaced = Arc::new(AtomicBool::new(false));
-        let notes = Arc::clone(&is_replaced);
-        let replaced = async move {
-            watched.is_replaced().await;
-            notes.store(true, Ordering::Relaxed);
-        };
-        let answers = futures_util::StreamExt::take_until(answers, replaced);
-        // A stream that ends by itself was broken.
-        let last = stream::once(async move {
-            let away = || Status::new(SENT_AWAY, "another node leads by now");
-            is_replaced.load(Ordering::Relaxed).then(away)
-        });
-        let last = futures_util::StreamExt::filter_map(last, |away| ready(away.map(Err)));
-        Ok(Response::new(Box::pin(answers.chain(last))))
+        Ok(Response::new(until_replaced(watched, answers)))
     }
+}
+
+/// Passes answers on until another node leads.
+fn until_replaced<T: Send + 'static>(
+    mut leader: Elsewhere,
+    answers: impl Stream<Item = Result<T, Status>> + Send + 'static,
+) -> Answers<T> {
+    let is_replaced = Arc::new(AtomicBool::new(false));
+    let notes = Arc::clone(&is_replaced);
+    let replaced = async move {
+        leader.is_replaced().await;
+        notes.store(true, Ordering::Relaxed);
+    };
+    let answers = futures_util::StreamExt::take_until(answers, replaced);
+    // A stream that ends by itself was broken.
+    let last = stream::once(async move {
+        let away = || Status::new(SENT_AWAY, "another node leads by now");
+        is_replaced.load(Ordering::Relaxed).then(away)
+    });
+    let last = futures_util::StreamExt::filter_map(last, |away| ready(away.map(Err)));
+    Box::pin(answers.chain(last))
 }
 
 /// Marks a request as passed on.
@@ -321,8 +329,9 @@ impl Conclave for Front {
                 let ask = |mut leader: ConclaveClient<Channel>| async move {
                     leader.observe(forwarded(request)).await
                 };
+                let watched = (*leader).clone();
                 let answers = leader.ask(ask).await?;
-                Ok(answers.map(|answers| Box::pin(answers) as _))
+                Ok(answers.map(|answers| until_replaced(watched, answers)))
             }
         }
     }
@@ -334,8 +343,9 @@ impl Conclave for Front {
                 let ask = |mut leader: ConclaveClient<Channel>| async move {
                     leader.watch(forwarded(request)).await
                 };
+                let watched = (*leader).clone();
                 let answers = leader.ask(ask).await?;
-                Ok(answers.map(|answers| Box::pin(answers) as _))
+                Ok(answers.map(|answers| until_replaced(watched, answers)))
             }
         }
     }

@@ -278,3 +278,24 @@ async fn an_observer_that_stops_listening_in_between_misses_nothing() {
     assert!(dropped > 0, "it stopped listening now and then");
     cluster.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_that_looks_now_and_then_gets_past_a_node_that_is_silent() {
+    let cluster = Cluster::start(1).await;
+    // Connections to it are made, and nobody ever says anything.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut endpoints = vec![silent.local_addr().unwrap().to_string()];
+    endpoints.extend(cluster.addresses.clone());
+    let mut options = Options::new(endpoints);
+    options.connect_timeout = Duration::from_millis(300);
+    let client = Client::with(options).unwrap();
+    let (mut observer, mut watcher) = (client.observe("chief"), client.watch(""));
+    let (mut observed, mut watched) = (false, false);
+    let until = Instant::now() + PATIENCE;
+    while !(observed && watched) && Instant::now() < until {
+        observed |= matches!(timeout(Duration::from_millis(20), observer.next()).await, Ok(Ok(_)));
+        watched |= matches!(timeout(Duration::from_millis(20), watcher.next()).await, Ok(Ok(_)));
+    }
+    assert!(observed && watched, "observer: {observed}, watcher: {watched}");
+    cluster.stop().await;
+}

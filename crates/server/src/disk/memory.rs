@@ -98,6 +98,26 @@ impl MemoryDisk {
         self.lock().files.clear();
     }
 
+    /// The files, and up to where something stands in each.
+    #[must_use]
+    pub fn extents(&self) -> Vec<(String, usize)> {
+        let store = self.lock();
+        let extent =
+            |image: &Image| image.seen.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        store.files.iter().map(|(name, image)| (name.clone(), extent(image))).collect()
+    }
+
+    /// Turns bits of a byte around, as a disk may do that is old.
+    pub fn rot(&self, name: &str, at: usize, bits: u8) {
+        if let Some(image) = self.lock().files.get_mut(name) {
+            for bytes in [&mut image.safe, &mut image.seen] {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= bits;
+                }
+            }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,10 +1,12 @@
 //! What must be true of every history. Each check is a pure function, and comes with histories that it must refuse.
 
+mod damage;
 mod delays;
 mod equal;
 mod exclusion;
 mod fifo;
 mod ghosts;
+mod heirs;
 mod kept;
 mod losses;
 mod once;
@@ -46,6 +48,8 @@ pub fn of_history(history: &History) -> Vec<Violation> {
         losses::check,
         delays::check,
         values::check,
+        heirs::check,
+        damage::check,
     ];
     checks.iter().flat_map(|check| check(history)).collect()
 }
@@ -66,7 +70,7 @@ pub fn of_end(quiet: &Quiet, at: Micros) -> Vec<Violation> {
 
 /// The cases of all checks.
 pub fn cases() -> Vec<Case> {
-    let all: [&[Case]; 13] = [
+    let all: [&[Case]; 15] = [
         exclusion::CASES,
         order::CASES,
         fifo::CASES,
@@ -74,6 +78,8 @@ pub fn cases() -> Vec<Case> {
         losses::CASES,
         delays::CASES,
         values::CASES,
+        heirs::CASES,
+        damage::CASES,
         reads::CASES,
         reasons::CASES,
         kept::CASES,

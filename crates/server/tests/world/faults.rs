@@ -50,6 +50,8 @@ enum Trouble {
     SyncsSlow(u64, u64),
     /// There is no room on it.
     Full(u64),
+    /// Bits of a node's disk turn around while its process is down.
+    Rot(u64, u64),
     /// A machine is replaced by one with an empty disk.
     Robbed(u64),
     /// The process of a client is killed.
@@ -65,6 +67,7 @@ pub struct Tally {
     pub delays: u64,
     pub disk_faults: u64,
     pub disks_lost: u64,
+    pub rotten: u64,
     pub departures: u64,
     pub vanished: u64,
     pub rumours: u64,
@@ -124,6 +127,7 @@ impl Troubles {
     fn length(&mut self, trouble: Trouble) -> Duration {
         match trouble {
             Trouble::Kill(_) | Trouble::Leave(_) | Trouble::Robbed(_) => self.dice.millis(1..=2500),
+            Trouble::Rot(..) => self.dice.millis(1..=500),
             Trouble::PowerCut(_) | Trouble::Blackout => self.dice.millis(1..=2500),
             Trouble::WritesFail(_) | Trouble::SyncsFail(_) | Trouble::Full(_) => self.dice.millis(200..=1500),
             _ => self.dice.millis(100..=3000),
@@ -144,6 +148,7 @@ impl Troubles {
             lot if robberies.contains(&lot) && self.may_be_robbed(stage, node) => Trouble::Robbed(node),
             // With nobody else there is nobody to be cut off from.
             30..=57 | 68..=80 if self.nodes == 1 => Trouble::PowerCut(node),
+            27..=29 if self.may_rot(stage, node) => Trouble::Rot(node, self.dice.any()),
             0..=10 => Trouble::Kill(node),
             11..=14 => Trouble::Leave(node),
             15..=22 => Trouble::PowerCut(node),
@@ -168,6 +173,13 @@ impl Troubles {
     fn may_be_robbed(&self, stage: &Stage, node: u64) -> bool {
         let robbed = stage.nodes().iter().filter(|other| other.is_robbed.get() || other.id == node).count();
         2 * robbed < stage.nodes().len()
+    }
+
+    /// A node that others can repair, or that is alone and has a copy of its disk, and on whose disk nothing else is wrong.
+    fn may_rot(&self, stage: &Stage, node: u64) -> bool {
+        let is_well =
+            stage.node(node).is_up.get() && !stage.node(node).is_robbed.get() && !self.is_down(node);
+        is_well && (self.nodes == 1 || self.may_be_robbed(stage, node))
     }
 
     /// A node to be in trouble: the leader more often than not.
@@ -212,6 +224,12 @@ impl Troubles {
             Trouble::Full(node) => stage.fault(node, |faults| faults.full = true),
             Trouble::SyncsSlow(node, millis) => {
                 stage.fault(node, |faults| faults.sync_delay = Duration::from_millis(millis));
+            }
+            Trouble::Rot(node, seed) => {
+                let node = stage.node(node);
+                self.crash(sim, node, MemoryDisk::restart);
+                node.rot(seed);
+                node.is_robbed.set(self.nodes > 1 && node.rotten.borrow().is_some());
             }
             Trouble::Robbed(node) => {
                 self.cut_power(sim, stage, node);
@@ -258,7 +276,7 @@ impl Troubles {
             }
             // They come up again by themselves.
             Trouble::Kill(_) | Trouble::Leave(_) | Trouble::PowerCut(_) => {}
-            Trouble::Blackout | Trouble::Robbed(_) => {}
+            Trouble::Blackout | Trouble::Robbed(_) | Trouble::Rot(..) => {}
         }
     }
 
@@ -268,10 +286,18 @@ impl Troubles {
             let stopped = node.stopped.borrow_mut().take();
             if let Some(why) = stopped {
                 stage.note(&node.name, format!("stopped: {why}"));
-                if why != LEFT && !INJECTED.iter().any(|text| why.contains(text)) {
+                if why.contains("is damaged at byte") && node.rotten.borrow().is_some() {
+                    node.mend(self.nodes);
+                } else if why != LEFT && !INJECTED.iter().any(|text| why.contains(text)) {
                     stage.blame(node, &why);
                 }
                 self.crash(sim, node, MemoryDisk::restart);
+            }
+            if node.server.borrow().is_some()
+                && let Some(rot) = node.rotten.take()
+            {
+                let what = format!("{} goes on with {rot:?}", node.name);
+                stage.history.borrow_mut().overlooked.push((stage.now(), what));
             }
             let is_settled = |server: &Rc<Server>| server.consensus().status().settled;
             if node.is_robbed.get() && node.server.borrow().as_ref().is_some_and(is_settled) {
@@ -297,9 +323,8 @@ impl Troubles {
     fn is_down(&self, node: u64) -> bool {
         self.active.iter().any(|(_, trouble)| match trouble {
             Trouble::Kill(id) | Trouble::Leave(id) | Trouble::PowerCut(id) => *id == node,
-            Trouble::WritesFail(id) | Trouble::SyncsFail(id) | Trouble::Full(id) | Trouble::Robbed(id) => {
-                *id == node
-            }
+            Trouble::WritesFail(id) | Trouble::SyncsFail(id) | Trouble::Full(id) => *id == node,
+            Trouble::Robbed(id) | Trouble::Rot(id, _) => *id == node,
             Trouble::Blackout => true,
             _ => false,
         })
@@ -340,6 +365,7 @@ impl Troubles {
             Trouble::WritesFail(_) | Trouble::SyncsFail(_) => &mut tally.disk_faults,
             Trouble::Full(_) | Trouble::SyncsSlow(..) => &mut tally.disk_faults,
             Trouble::Robbed(_) => &mut tally.disks_lost,
+            Trouble::Rot(..) => &mut tally.rotten,
             Trouble::Vanish(_) => &mut tally.vanished,
             Trouble::Rumoured(..) => &mut tally.rumours,
         };

@@ -21,6 +21,10 @@ pub struct History {
     pub seen: Vec<Seen>,
     /// Sessions to which the lead was to be handed over.
     pub heirs: Vec<u64>,
+    /// Terms that their leaders handed over, as they were told.
+    pub handed: Vec<Handed>,
+    /// Damage on a disk with which a node went on.
+    pub overlooked: Vec<(Micros, String)>,
     /// Sessions that were taken up again by another run of their client.
     pub resumed: Vec<u64>,
     /// Values of leaders that were read after others had been proclaimed.
@@ -111,6 +115,18 @@ pub struct Conversion {
     /// Whether its client knows what came of it.
     pub is_answered: bool,
     pub is_refused: bool,
+    /// It lets go of something, which is no grant.
+    pub is_weaker: bool,
+}
+
+/// A term that was handed over.
+#[derive(Clone, Debug)]
+pub struct Handed {
+    pub name: String,
+    pub term: u64,
+    /// The session that is to lead next.
+    pub heir: u64,
+    pub at: Micros,
 }
 
 /// A request to take a name from its holders.

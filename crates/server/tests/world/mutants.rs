@@ -26,6 +26,8 @@ impl WorldMutant {
         ("loses-what-is-held", Self::Broken(Mutant::Faulty(Fault::LoseHeld)), 1),
         ("keeps-values", Self::Broken(Mutant::Faulty(Fault::KeepValues)), 1),
         ("tells-no-leaders", Self::Broken(Mutant::TellsNoLeaders), 1),
+        ("cuts-damage", Self::Broken(Mutant::CutsDamage), 12),
+        ("misses-heirs", Self::Broken(Mutant::Faulty(Fault::MissHeirs)), 35),
     ];
 
     pub fn named(name: &str) -> Option<Self> {

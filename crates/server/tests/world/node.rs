@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_server::consensus::{Compaction, Timing};
-use conclave_server::disk::MemoryDisk;
+use conclave_server::disk::{Disk, MemoryDisk};
+use conclave_server::repair;
 use conclave_server::server::{Options, Server};
 use conclave_server::{Clock, Wall};
 
+use crate::dice::Dice;
 use crate::net::{Gossiping, Rumours};
 
 /// The port of every node.
@@ -54,6 +56,19 @@ impl Wall for WrongWall {
     }
 }
 
+/// Bits of a byte that are not as they were written.
+#[derive(Clone, Debug)]
+pub struct Rot {
+    file: String,
+    at: usize,
+    bits: u8,
+}
+
+/// What of a file that is open in the end is looked at first by chance: what was written last.
+const LATEST: u64 = 1024;
+/// A segment of the log with no more bytes than this has nothing in it yet.
+const EMPTY: usize = 512;
+
 /// A node, through its lives.
 pub struct Node {
     pub id: u64,
@@ -73,6 +88,10 @@ pub struct Node {
     pub is_broken: Cell<bool>,
     /// It lost its disk, and has not found out yet what it missed.
     pub is_robbed: Cell<bool>,
+    /// What is wrong on its disk, if anything is.
+    pub rotten: RefCell<Option<Rot>>,
+    /// It is to be repaired before it starts.
+    pub is_to_be_repaired: Cell<bool>,
     /// Asked to stop in good order.
     pub leave: tokio::sync::Notify,
 }
@@ -97,12 +116,68 @@ impl Node {
             is_up: Cell::new(true),
             is_broken: Cell::new(false),
             is_robbed: Cell::new(false),
+            rotten: RefCell::default(),
+            is_to_be_repaired: Cell::new(false),
             leave: tokio::sync::Notify::new(),
         })
     }
 
+    /// Turns bits of its disk around, in the log or in the newest snapshot: as often as not in what was written last.
+    pub fn rot(&self, seed: u64) {
+        let mut dice = Dice::new(seed, 1);
+        let disk = self.disk.borrow();
+        let (mut logs, mut snapshots): (Vec<_>, Vec<_>) = disk
+            .extents()
+            .into_iter()
+            .filter(|(file, extent)| {
+                file.starts_with("snapshot-") || file.starts_with("log-") && *extent > EMPTY
+            })
+            .partition(|(file, _)| file.starts_with("log-"));
+        let last = logs.pop();
+        let older = snapshots.pop().into_iter().chain(logs).collect::<Vec<_>>();
+        let (file, extent, from) = match last {
+            Some((file, extent)) if older.is_empty() || dice.chance(60) => {
+                let from = if dice.chance(80) { (extent as u64).saturating_sub(LATEST) } else { 0 };
+                (file, extent, from)
+            }
+            _ if older.is_empty() => return,
+            _ => {
+                let (file, extent) = dice.pick(&older).clone();
+                (file, extent, 0)
+            }
+        };
+        let at = dice.within(from..=extent as u64 - 1) as usize;
+        let rot = Rot { file, at, bits: 1 << dice.within(0..=7) };
+        disk.rot(&rot.file, rot.at, rot.bits);
+        *self.rotten.borrow_mut() = Some(rot);
+    }
+
+    /// Undoes that, or has it repaired from the other nodes, if there are any.
+    pub fn mend(&self, nodes: u64) {
+        let Some(rot) = self.rotten.take() else { return };
+        if nodes > 1 {
+            self.is_to_be_repaired.set(true);
+        } else {
+            self.disk.borrow().rot(&rot.file, rot.at, rot.bits);
+        }
+    }
+
+    /// Sets its disk aside, if it is to be repaired.
+    async fn repair(&self, members: &BTreeMap<u64, String>) -> Result<(), String> {
+        if self.is_to_be_repaired.get() {
+            let disk: Arc<dyn Disk> = Arc::new(self.disk.borrow().clone());
+            repair::set_aside(self.id, members, &disk).await.map_err(|error| error.to_string())?;
+            self.is_to_be_repaired.set(false);
+        }
+        Ok(())
+    }
+
     /// One life of the node: until its host crashes, or the server stops by itself.
     pub async fn live(self: Rc<Self>, members: BTreeMap<u64, String>) -> turmoil::Result {
+        if let Err(error) = self.repair(&members).await {
+            *self.stopped.borrow_mut() = Some(format!("it cannot be repaired: {error}"));
+            return std::future::pending().await;
+        }
         let options = Options {
             id: self.id,
             listen: members[&self.id].clone(),

@@ -184,6 +184,7 @@ struct Sum {
     delays: u64,
     disk_faults: u64,
     disks_lost: u64,
+    rotten: u64,
     departures: u64,
     vanished: u64,
     rumours: u64,
@@ -203,6 +204,7 @@ impl Sum {
         self.delays += verdict.tally.delays;
         self.disk_faults += verdict.tally.disk_faults;
         self.disks_lost += verdict.tally.disks_lost;
+        self.rotten += verdict.tally.rotten;
         self.departures += verdict.tally.departures;
         self.vanished += verdict.tally.vanished;
         self.rumours += verdict.tally.rumours;

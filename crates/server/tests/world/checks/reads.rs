@@ -112,9 +112,19 @@ pub const CASES: &[Case] = &[
         history.reads[0] = samples::shown(20, 60, vec![], 3);
         assert!(check(&history).is_empty(), "it may have been released meanwhile");
         history.reads[0] = samples::shown(20, 30, vec![4], 4);
-        history.conversions.push(Conversion { token: 3, is_answered: true, is_refused: true });
+        history.conversions.push(Conversion {
+            token: 3,
+            is_answered: true,
+            is_refused: true,
+            is_weaker: false,
+        });
         assert_eq!(check(&history).len(), 1);
-        history.conversions.push(Conversion { token: 3, is_answered: false, is_refused: false });
+        history.conversions.push(Conversion {
+            token: 3,
+            is_answered: false,
+            is_refused: false,
+            is_weaker: false,
+        });
         assert!(check(&history).is_empty(), "it may have another token by now");
     }),
     ("reads_refuse_to_show_what_is_gone", || {

@@ -6,7 +6,7 @@ use conclave_client::{Code, Error, Guard, Leadership, Mode};
 use tokio::time::timeout;
 
 use super::{Actor, ELECTION};
-use crate::history::{Conversion, End, Micros};
+use crate::history::{Conversion, End, Handed, Micros};
 use crate::stage::Stage;
 
 /// Something held, and where it stands in the history.
@@ -101,7 +101,8 @@ impl Actor {
         self.note(format!("converts {old} to {mode:?}"));
         let number = {
             let mut history = self.stage.history.borrow_mut();
-            history.conversions.push(Conversion { token: old, is_answered: false, is_refused: false });
+            let (is_answered, is_refused) = (false, false);
+            history.conversions.push(Conversion { token: old, is_answered, is_refused, is_weaker });
             history.conversions.len() - 1
         };
         let request = self.stage.history.borrow().holds[holding.holds[0]].request;
@@ -127,7 +128,7 @@ impl Actor {
         }
         let is_answered = result.is_ok() || is_refused;
         self.stage.history.borrow_mut().conversions[number] =
-            Conversion { token: old, is_answered, is_refused };
+            Conversion { token: old, is_answered, is_refused, is_weaker };
         self.held.push(holding);
     }
 
@@ -175,7 +176,11 @@ impl Actor {
         self.note(format!("transfers {term} to {heir:016x}"));
         self.stage.history.borrow_mut().heirs.push(heir);
         match leadership.transfer(heir).await {
-            Ok(()) => self.note(format!("transferred {term}")),
+            Ok(()) => {
+                self.note(format!("transferred {term}"));
+                let handed = Handed { name: ELECTION.to_owned(), term, heir, at: self.now() };
+                self.stage.history.borrow_mut().handed.push(handed);
+            }
             Err((leadership, error)) => {
                 self.note(format!("could not transfer {term}: {error}"));
                 drop(leadership);

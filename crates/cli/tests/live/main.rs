@@ -8,6 +8,7 @@ mod cost;
 mod deciding;
 mod electing;
 mod endings;
+mod grouping;
 mod hostile;
 mod locking;
 mod multicasting;

@@ -3,6 +3,8 @@
 //! A session that cannot be renewed is given up by its client before the service ends it. So whoever is granted the name next
 //! is granted it no sooner than the delay after that. Clocks of nodes may be half a percent too fast, and this clock is right.
 
+use conclave_client::Mode;
+
 use super::{Case, Violation, samples};
 use crate::history::{End, History, Hold};
 
@@ -21,6 +23,7 @@ pub fn check(history: &History) -> Vec<Violation> {
                 && next.session != lost.session
                 && lost.last() < next.since
                 && next.since < open
+                && excludes(lost.mode, next.mode)
                 && !is_older(history, next)
         });
         found.extend(early.map(|next| {
@@ -36,6 +39,16 @@ pub fn check(history: &History) -> Vec<Violation> {
         }));
     }
     found
+}
+
+/// Whether two cannot hold a name together. Where they can, one may be granted it before the service ends the session of the
+/// other, and so before the delay begins.
+fn excludes(one: Mode, other: Mode) -> bool {
+    match (one, other) {
+        (Mode::Shared, Mode::Shared) => false,
+        (Mode::Permits { count, limit }, Mode::Permits { count: more, .. }) => count + more > limit,
+        _ => true,
+    }
 }
 
 /// Whether a hold ended because its session could not be renewed, and by nothing else.
@@ -70,4 +83,7 @@ pub const CASES: &[Case] = &[("delays_refuse_who_gets_it_too_soon", || {
     history.holds[1].since = 50_000;
     history.forces.push(samples::force(20, 30));
     assert!(check(&history).is_empty(), "force begins no delay");
+    history.forces.clear();
+    history.holds.iter_mut().for_each(|hold| hold.mode = Mode::Shared);
+    assert!(check(&history).is_empty(), "they may hold it together");
 })];

@@ -40,8 +40,8 @@ use alloc::vec::Vec;
 use core::fmt::{Debug, Display, Formatter};
 
 use conclave_core::{
-    Band, Boot, Counter, Effect, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol,
-    Through, erased,
+    Band, Boot, Counter, Effect, Effects, Incarnation, Input, Lease, Members, Message, NodeId, Phase,
+    Protocol, Through, erased,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -350,6 +350,10 @@ impl<P: Recordable> Protocol for Recorded<P> {
 
     fn reads_clock(&self) -> bool {
         self.inner.reads_clock()
+    }
+
+    fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
+        self.inner.visit_leases(visit)
     }
 
     fn assert_invariants(&self) {

@@ -1,6 +1,9 @@
 //! Snapshots of a bank: what is in the accounts and on the way must be what there was.
 
 use alloc::vec;
+use core::time::Duration;
+
+use conclave_core::Reading;
 
 use super::*;
 use crate::judge::{Finding, Judge as _, PropertyKind};
@@ -49,7 +52,14 @@ impl Protocol for Account {
     fn phase(&self) -> Phase {
         Phase::IDLE
     }
+
+    fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
+        visit("account", LEASE);
+        true
+    }
 }
+
+const LEASE: Lease = Lease { until: Reading::ZERO, notice: Duration::ZERO };
 
 impl Recordable for Account {}
 
@@ -139,6 +149,17 @@ fn book_tv_c6_a_marker_that_overtakes_a_message_misses_it() {
     assert_eq!(sums(&bank).values().copied().collect::<Vec<_>>(), [140]);
     let violation = bank.observer.violation().expect("it is noticed");
     assert_eq!(violation.detail, "snapshot p1.1 has nothing in flight from p1 to p2, and there was Money");
+}
+
+/// A program that runs inside ends with the lease, whether the process can be recorded or not.
+#[test]
+fn what_a_process_is_inside_of_runs_out_as_before() {
+    let mut leases = Vec::new();
+    let runs_out = bank(&[100, 50], Mode::Markers)
+        .process(1)
+        .visit_leases(&mut |name, lease| leases.push((String::from(name), lease)));
+    assert!(runs_out);
+    assert_eq!(leases, [("account".into(), LEASE)]);
 }
 
 /// p3 tells both to record themselves. p1 does so with 100, and sends 10; p2 receives them first, and records 60.

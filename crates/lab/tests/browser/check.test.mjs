@@ -32,6 +32,18 @@ test("a search is watched and stopped, and then nothing is claimed", async () =>
   await page.done();
 });
 
+test("a search that is left gives its place to the next", async () => {
+  const page = await lab.page({ route: `/check/${encode({ algorithm: "lamport", options: { n: "4", entries: "2" } })}` });
+  for (let round = 0; round < 7; round++) {
+    await page.getByRole("button", { name: "Check", exact: true }).click();
+    await page.locator('.search [data-number="states"]').waitFor();
+  }
+  assert.equal(await page.locator(".notice").isVisible(), false, await page.locator(".notice").textContent());
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator(".search .outcome", { hasText: "Stopped" }).waitFor();
+  await page.done();
+});
+
 test("a search that runs out of its budget is not a proof", async () => {
   const page = await lab.page({ route: `/check/${encode({ algorithm: "ricart-agrawala", options: { n: "3", depth: "5" } })}` });
   await page.getByRole("button", { name: "Check", exact: true }).click();

@@ -59,6 +59,20 @@ for (const theme of ["light", "dark"]) {
     await page.locator(".compare-runs table").waitFor();
     await accessible(page, `a branch beside its parent, ${theme}`);
     await screenshot(page, `run-branches-${theme}`);
+    // On a small screen the panel makes room for the two runs, and the slider stays where it can be reached.
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.getByRole("button", { name: "Hide the comparison" }).click();
+    await page.getByRole("button", { name: "State", exact: true }).click();
+    await page.getByRole("tab", { name: "Branches" }).click();
+    await page.getByRole("button", { name: "Compare with its parent" }).click();
+    await page.locator(".compare-runs table").waitFor();
+    await page.locator(".stage.side-open").waitFor({ state: "detached" });
+    await page.evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
+    assert.ok(await page.getByLabel("Moment", { exact: true }).evaluate((slider) => {
+      const box = slider.getBoundingClientRect();
+      return document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2) === slider;
+    }), "nothing lies over the slider");
+    await screenshot(page, `run-branches-narrow-${theme}`);
     await page.done();
   });
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { accessible, conclave, runRoute, scratch, startLab, until } from "./harness.mjs";
+import { accessible, conclave, encode, runRoute, scratch, startLab, until } from "./harness.mjs";
 
 /** Three ask at once; a run that every test can know by heart. */
 const CONFLICT = { algorithm: "ricart-agrawala", options: { n: 3, entries: "1", hold: "12", delay: "4..9", seed: "1" } };
@@ -206,6 +206,51 @@ test("a process crashes at the chosen moment, and a message is held back", async
   await page.getByRole("menuitem", { name: "Hold it back until nothing else can happen" }).click();
   await page.getByRole("tab", { name: "Branches" }).click();
   await page.locator(".branches button[aria-current]", { hasText: "Delay it" }).waitFor();
+  await page.done();
+});
+
+test("what is done to a branch grows out of it", async () => {
+  const page = await lab.page({ route: runRoute(CONFLICT, 5) });
+  await shows(page, 5);
+  for (const [at, text] of [[6, "crash 3"], [7, "crash 2"]]) {
+    await page.keyboard.press("/");
+    await page.getByRole("combobox", { name: "Commands" }).fill(text);
+    await page.getByRole("option", { name: text, exact: true }).click();
+    await until(async () => { const { at: now, recipe } = await addressOf(page); return now === at && recipe.forks.at(-1).do[0] === text; }, `the branch of '${text}'`);
+    await page.locator(`.process[data-process="${text.slice(-1)}"]`).getByText("down").waitFor();
+  }
+  await page.getByRole("tab", { name: "Branches" }).click();
+  assert.deepEqual(await page.locator(".branches button").allTextContents(), ["main", "crash 3 · from step 5", "crash 2 · from step 6"]);
+  await page.keyboard.press("u");
+  await page.locator(".branches button[aria-current]", { hasText: "crash 3" }).waitFor();
+  assert.equal(await page.locator(".branches button").count(), 3);
+  await page.done();
+});
+
+test("what is checked is what is shown", async () => {
+  const page = await lab.page({ route: runRoute({ algorithm: "ricart-agrawala", options: { n: 2, mutant: "no-tie-break", entries: "1" } }) });
+  await page.locator(".look .bad").waitFor();
+  await page.getByRole("button", { name: "Check", exact: true }).click();
+  await page.locator("#check-mutant").waitFor();
+  assert.equal(await page.locator("#check-mutant").inputValue(), "no-tie-break");
+  assert.equal(await page.locator('.options [name="n"]').inputValue(), "2");
+  await page.getByRole("button", { name: "Check", exact: true }).click();
+  await page.locator(".outcome.bad").waitFor();
+  await page.done();
+});
+
+test("an address that holds no run is no dead end", async () => {
+  for (const [path, sentence, fault] of [["/run/nothing", "holds no run", null], [`/run/${encode({ id: "0123456789abcdef" })}`, "not kept any more", /404/]]) {
+    const page = await lab.page({ route: path });
+    await page.locator(".notice", { hasText: sentence }).waitFor();
+    if (fault) page.expectFault(fault);
+    await page.getByLabel("Algorithm").selectOption("central");
+    await until(async () => (await page.title()).startsWith("Central coordinator"), "another run is shown");
+    await page.locator(".process").first().waitFor();
+    await page.done();
+  }
+  const page = await lab.page({ route: runRoute(CONFLICT, -5) });
+  await shows(page, 0);
   await page.done();
 });
 

@@ -12,8 +12,9 @@ export function forkLabel(fork) {
   return [...(fork.do ?? []), ...held].join("; ") || (fork.then === "settle" ? texts.interfere.settle : texts.interfere.thenStop);
 }
 
-/** @param {import("../types.js").Recipe} recipe */
-export const branchKey = (recipe) => JSON.stringify(recipe);
+/** The same for the same recipe, in whatever order its parts come. @param {import("../types.js").Recipe} recipe */
+export const branchKey = (recipe) => JSON.stringify(recipe, (_, value) =>
+  (value !== null && typeof value === "object" && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value));
 
 /** @param {import("../types.js").Recipe} recipe @returns {{ recipe: import("../types.js").Recipe, at: number } | null} the run that was left, and where */
 export function parentOf(recipe) {

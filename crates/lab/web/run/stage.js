@@ -31,7 +31,7 @@ const SPEEDS = [1, 2, 5, 10, 50, 250];
 export async function mountStage(root, app, firstSource, options = {}) {
   let source = firstSource;
   let model = createModel(source.summary, await source.index());
-  let at = Math.min(options.at ?? model.index.steps, model.index.steps);
+  let at = Math.max(0, Math.min(options.at ?? model.index.steps, model.index.steps));
   let shown = -1;
   /** @type {import("../types.js").Moment | null} */
   let moment = null;
@@ -148,7 +148,7 @@ export async function mountStage(root, app, firstSource, options = {}) {
   function openSide(open) {
     element.classList.toggle("side-open", open);
     sideButton.setAttribute("aria-expanded", String(open));
-    if (open) tabButtons[0].focus();
+    if (open) (tabButtons.find(({ tabIndex }) => tabIndex === 0) ?? tabButtons[0]).focus();
     else sideButton.focus();
   }
 
@@ -461,6 +461,10 @@ export async function mountStage(root, app, firstSource, options = {}) {
     state: () => moment,
     model: () => model,
     goTo, select, toggleCut, showTab,
+    /** Where the panel lies over the picture, it is put away. */
+    closeSide() {
+      if (element.classList.contains("side-open")) openSide(false);
+    },
     /** @param {"time" | "depth"} name */
     setScale(name) {
       scaleChoice.value = name;

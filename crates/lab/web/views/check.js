@@ -112,7 +112,7 @@ export async function mount(root, app, path) {
     const broken = wanted?.mutant ?? wanted?.options?.mutant ?? "";
     listMutants(broken);
     makeForm();
-    if (wanted?.options) form.set(wanted.options);
+    if (wanted?.options) form.set({ ...form.values(), ...wanted.options });
     if (wanted?.mutant && mutant.value === wanted.mutant) void run();
   }
 

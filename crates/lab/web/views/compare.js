@@ -91,9 +91,10 @@ export async function mount(root, app) {
     if (gone) return;
     stream = app.api.stream(`jobs/${job}/events`, {
       progress: ({ done, of, runs }) => { said.textContent = of ? words.progress(done, of) : runs ? words.runs(runs) : words.running; },
-      done: ({ report, plots }) => { busy(false); show(report, plots); },
+      done: ({ report, plots }) => { stream = null; busy(false); show(report, plots); },
       stopped: () => { void halt(words.stopped); },
       failed: (data) => {
+        stream = null;
         busy(false);
         said.className = "outcome bad";
         replace(said, data.error?.sentence ?? words.lost, data.error?.hint ? h("span.hint", null, ` ${app.texts.hint} ${data.error.hint}`) : null);
@@ -126,6 +127,7 @@ export async function mount(root, app) {
     unmount() {
       gone = true;
       stream?.close();
+      if (stream && job) app.api.del(`jobs/${job}`).catch(() => {});
       page.remove();
     },
   };

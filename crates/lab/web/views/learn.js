@@ -9,6 +9,15 @@ import { mountWorkbench } from "./learn/workbench.js";
 
 /** @typedef {import("../types.js").App} App */
 
+/** @param {string} part of an address that somebody may have typed */
+function plain(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** @param {HTMLElement} root @param {App} app @param {string} path */
 export async function mount(root, app, path) {
   const words = learnTexts;
@@ -157,7 +166,7 @@ export async function mount(root, app, path) {
     const mine = ++turn;
     close();
     try {
-      const [kind, name = ""] = to.split("/").map(decodeURIComponent);
+      const [kind, name = ""] = to.split("/").map(plain);
       const shown = kind === "lesson" ? await lessonPage(name) : kind === "algorithm" ? await onAlgorithm(name) : await overview();
       if (mine !== turn) return;
       replace(page, shown);

@@ -1,6 +1,7 @@
 // @ts-check
 // The run view: choose a run, see it, step through it, interfere.
 
+import { Refusal } from "../api.js";
 import { button, h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { createBranches, forkLabel, parentOf } from "../run/branches.js";
@@ -15,6 +16,9 @@ import { decode, encode, runRoute } from "../route.js";
 
 /** What somebody sees who has never been here: three ask at once. */
 const FIRST = { algorithm: "ricart-agrawala", options: { n: 3, entries: "1", hold: "12", delay: "4..9", seed: "1" } };
+
+/** What a run and a search of all runs have in common. */
+const CHECKED = ["n", "ids", "set", "stamp", "mutant"];
 
 /** @param {HTMLElement} root @param {import("../types.js").App} app @param {string} firstPath @returns {Promise<import("../types.js").View>} */
 export async function mount(root, app, firstPath) {
@@ -86,13 +90,13 @@ export async function mount(root, app, firstPath) {
     const mine = ++turn;
     const wanted = read(path);
     const first = wanted === null;
-    if (path && first) app.fail(new Error(say.badAddress));
+    if (path && first) app.fail(new Refusal(0, { sentence: say.badAddress }));
     try {
       const next = wanted?.id ? await app.api.get(`runs/${wanted.id}`) : await app.api.post("runs", wanted?.recipe ?? FIRST);
       if (mine !== turn || gone) return;
       const branch = summary !== null && (next.parent === summary.id || summary.parent === next.id || (next.parent !== null && next.parent === summary.parent));
       const moving = first && !path && !matchMedia("(prefers-reduced-motion: reduce)").matches;
-      const at = wanted?.at ?? (moving ? 0 : undefined);
+      const at = Number.isInteger(wanted?.at) ? wanted.at : moving ? 0 : undefined;
       closeVersus();
       summary = /** @type {import("../types.js").Summary} */ (next);
       recipe = summary.recipe;
@@ -117,7 +121,10 @@ export async function mount(root, app, firstPath) {
       if (summary.fork?.skipped) app.announce(app.texts.branches.skipped(summary.fork.skipped));
       void fillForm();
     } catch (error) {
-      if (mine === turn) app.fail(error);
+      if (mine !== turn) return;
+      app.fail(error);
+      // An address that holds no run any more is no dead end: another can be chosen.
+      if (!summary) void fillForm();
     }
   }
 
@@ -157,7 +164,7 @@ export async function mount(root, app, firstPath) {
       app.fail(error);
       return;
     }
-    if (gone || !summary) return;
+    if (gone) return;
     if (algorithmChoice.querySelector("optgroup") === null) {
       const chosen = algorithmChoice.value;
       replace(algorithmChoice);
@@ -165,7 +172,12 @@ export async function mount(root, app, firstPath) {
         const known = catalogue.algorithms.filter((/** @type {any} */ one) => one.family === family.name);
         if (known.length) algorithmChoice.append(h("optgroup", { label: family.name }, known.map((/** @type {any} */ one) => h("option", { value: one.name, title: one.idea }, one.title ?? one.name))));
       }
-      algorithmChoice.value = chosen;
+      if (chosen) algorithmChoice.value = chosen;
+    }
+    if (!summary) {
+      if (algorithmChoice.querySelector(`option[value="${FIRST.algorithm}"]`)) algorithmChoice.value = FIRST.algorithm;
+      makeForm(algorithmChoice.value, {});
+      return;
     }
     stage?.setWords(createWords(catalogue.words ?? []));
     makeForm(summary.algorithm, recipe?.algorithm ? recipe.options ?? {} : {});
@@ -250,8 +262,10 @@ export async function mount(root, app, firstPath) {
   });
 
   function checkAll() {
-    const { n } = recipe?.options ?? {};
-    app.go(`/check/${encode({ algorithm: algorithmChoice.value || summary?.algorithm, options: n === undefined ? {} : { n } })}`);
+    const algorithm = algorithmChoice.value || summary?.algorithm;
+    // What is checked is what is shown: its size, its settings, and its mutant.
+    const same = algorithm === summary?.algorithm ? { ...recipe?.options, mutant: summary?.mutant ?? null } : {};
+    app.go(`/check/${encode({ algorithm, options: Object.fromEntries(Object.entries(same).filter(([name, value]) => CHECKED.includes(name) && value !== null)) })}`);
   }
 
   async function shrink() {
@@ -280,6 +294,7 @@ export async function mount(root, app, firstPath) {
       versus = await mountVersus(versusRoot, app, parent, summary, closeVersus);
       // Times need not agree in the two; what depends on what does, as far as they are the same.
       stage.setScale("depth");
+      stage.closeSide();
       versus.setMoment(stage.moment());
     } catch (error) {
       app.fail(error);

@@ -130,6 +130,8 @@ export function startSearch(place, app, request, onEnd) {
     unmount() {
       gone = true;
       stream?.close();
+      // A search that nobody watches must not keep the next one from its place. One that has ended by itself cannot be stopped any more.
+      if (job && !ended) app.api.del(`jobs/${job}`).catch(() => {});
       stage?.unmount();
       replace(place);
     },

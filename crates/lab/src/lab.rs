@@ -80,20 +80,25 @@ impl Lab {
     }
 
     pub(crate) fn run(&self, recipe: &Recipe) -> Result<Arc<Run>, Problem> {
-        if let Some(run) = self.keep.find(&recipe.id()) {
-            return Ok(run);
-        }
-        let run = match recipe.parent() {
-            Some((parent, fork)) => {
-                let parent = self.run(&parent)?;
-                let forked = fork.of(&parent, &*self.bench)?;
-                let mut run = self.played(recipe, &by_command(forked.script), forked_command(), true)?;
-                run.fork = json!({ "at": fork.at, "do": fork.commands, "then": fork.then, "skipped": forked.skipped });
-                run
-            }
-            None => self.original(recipe)?,
+        let (mut run, forks) = match self.nearest(recipe) {
+            Some(found) => found,
+            None => (self.keep(self.original(&recipe.first(0))?), 0),
         };
-        Ok(self.keep(run))
+        for (place, fork) in recipe.forks.iter().enumerate().skip(forks) {
+            let forked = fork.of(&run, &*self.bench)?;
+            let recipe = recipe.first(place + 1);
+            let mut next = self.played(&recipe, &by_command(forked.script), forked_command(), true)?;
+            next.fork =
+                json!({ "at": fork.at, "do": fork.commands, "then": fork.then, "skipped": forked.skipped });
+            run = self.keep(next);
+        }
+        Ok(run)
+    }
+
+    /// The last run on the way to that of a recipe that is kept, and how many forks it has.
+    fn nearest(&self, recipe: &Recipe) -> Option<(Arc<Run>, usize)> {
+        let mut forks = (0..=recipe.forks.len()).rev();
+        forks.find_map(|forks| Some((self.keep.find(&recipe.first(forks).id())?, forks)))
     }
 
     /// A counterexample as a run.
@@ -195,7 +200,7 @@ impl Lab {
         Ok(Run::new(origin, trace, stage))
     }
 
-    fn about(&self, algorithm: &str) -> Result<&'static conclave_algorithms::About, Problem> {
+    pub(crate) fn about(&self, algorithm: &str) -> Result<&'static conclave_algorithms::About, Problem> {
         self.bench.about(algorithm).ok_or_else(|| {
             Problem::new(Code::Unknown, format!("there is no algorithm '{algorithm}'"))
                 .hint("the catalogue has all of them")
@@ -207,27 +212,30 @@ impl Lab {
     /// # Errors
     /// If the recipe makes no run.
     pub(crate) fn weight(&self, recipe: &Recipe) -> Result<u64, Problem> {
-        if self.keep.find(&recipe.id()).is_some() {
-            return Ok(0);
+        let all = recipe.forks.len() as u64;
+        // Every run on the way is played from its beginning.
+        if let Some((run, forks)) = self.nearest(recipe) {
+            return Ok((all - forks as u64).saturating_mul(run.trace().records.len() as u64));
         }
-        if let Some((parent, _)) = recipe.parent() {
-            return match self.keep.find(&parent.id()) {
-                Some(run) => Ok(run.trace().records.len() as u64),
-                None => self.weight(&parent),
-            };
-        }
-        match &recipe.algorithm {
-            Some(algorithm) => {
+        let first = match (&recipe.algorithm, &recipe.script) {
+            (Some(algorithm), _) => {
                 self.about(algorithm)?;
-                self.bench.expected_messages(algorithm, &recipe.options, &self.limits)
+                self.bench.expected_messages(algorithm, &recipe.options, &self.limits)?
             }
-            // A line that says `settle` may take long.
-            None => Ok(recipe.script.as_ref().map_or(100, |script| {
-                let settles = script.matches("settle").count() as u64;
-                script.len() as u64 / 10 + settles * 100
-            })),
-        }
+            (None, Some(script)) => script_weight(script),
+            (None, None) => 100,
+        };
+        Ok(first.saturating_mul(all + 1))
     }
+}
+
+/// A command may be told to everybody, and `settle` delivers that and what comes of it.
+fn script_weight(text: &str) -> u64 {
+    let script = Script::parse(text).ok();
+    let everyone = script.as_ref().and_then(Script::setup).map_or(0, |setup| setup.nodes.len() as u64);
+    let commands = script.iter().flat_map(|script| &script.blocks).map(|block| block.commands.len() as u64);
+    let settles = text.matches("settle").count() as u64;
+    (commands.sum::<u64>() + settles).saturating_mul(everyone)
 }
 
 fn forked_command() -> String {

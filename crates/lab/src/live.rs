@@ -100,6 +100,11 @@ impl Clusters {
         }
     }
 
+    /// Ends all that are up.
+    pub fn end(&self) {
+        self.all().iter().for_each(|live| live.end());
+    }
+
     /// Ends a cluster and removes what it wrote.
     pub fn stop(&self, id: &str) -> Result<(), Problem> {
         let live = self.find(id)?;
@@ -111,7 +116,7 @@ impl Clusters {
 
 impl Drop for Clusters {
     fn drop(&mut self) {
-        self.all().iter().for_each(|live| live.end());
+        self.end();
     }
 }
 

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::{Options, Problem};
 
+/// So many forks of forks: each of them is played from its beginning.
+const MOST_FORKS: usize = 1_000;
+
 /// How a run is made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,7 +26,7 @@ pub struct Recipe {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
     /// What is done otherwise, one after the other.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub forks: Vec<Fork>,
 }
 
@@ -36,6 +39,15 @@ fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Options, D
     Ok(options.into_iter().filter(|(_, value)| says(value)).collect())
 }
 
+/// Absent and `null` mean the same.
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
 /// Where a run is left, and what is done there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,13 +55,13 @@ pub struct Fork {
     /// So many steps are kept.
     pub at: usize,
     /// Commands, as scripts write them.
-    #[serde(default, rename = "do", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "do", skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub commands: Vec<String>,
     /// How it goes on.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub then: Then,
     /// Messages that are held back.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub delay: Vec<Delay>,
 }
 
@@ -112,7 +124,20 @@ impl Recipe {
                 "options belong to an algorithm; a script and an example say what runs",
             ));
         }
+        if self.forks.len() > MOST_FORKS {
+            let sentence = format!(
+                "{} forks of forks are too many for the lab, which makes at most {MOST_FORKS}",
+                self.forks.len()
+            );
+            return Err(Problem::new(crate::Code::TooLarge, sentence)
+                .hint("export the script of the run, and go on with a run of that"));
+        }
         Ok(self)
+    }
+
+    /// The same with so many of its forks only.
+    pub(crate) fn first(&self, forks: usize) -> Self {
+        Self { forks: self.forks.iter().take(forks).cloned().collect(), ..self.clone() }
     }
 
     /// The same without its last fork, and that fork.
@@ -145,7 +170,7 @@ mod tests {
     #[test]
     fn what_says_nothing_makes_no_other_run() {
         let plain = Recipe::read(&json!({ "algorithm": "central" })).unwrap();
-        let wordy = json!({ "algorithm": "central", "script": null, "forks": [],
+        let wordy = json!({ "algorithm": "central", "script": null, "forks": null,
             "options": { "n": null, "paranoid": false, "crash": [] } });
         assert_eq!(Recipe::read(&wordy).unwrap(), plain);
         assert_eq!(Recipe::read(&wordy).unwrap().id(), plain.id());
@@ -165,6 +190,10 @@ mod tests {
         ] {
             assert_eq!(Recipe::read(&wrong).unwrap_err().code, crate::Code::Malformed, "{wrong}");
         }
+        let plain = json!({ "algorithm": "central", "forks": [{ "at": 1, "do": null, "then": null, "delay": null }] });
+        assert_eq!(Recipe::read(&plain).unwrap().forks[0].then, Then::Follow);
+        let many = json!({ "algorithm": "central", "forks": vec![json!({ "at": 0 }); MOST_FORKS + 1] });
+        assert_eq!(Recipe::read(&many).unwrap_err().code, crate::Code::TooLarge);
     }
 
     #[test]

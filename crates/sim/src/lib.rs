@@ -27,6 +27,7 @@ mod shrink;
 pub mod span;
 pub mod step;
 pub mod timed;
+pub mod wanted;
 pub mod world;
 
 pub use plan::Plan;

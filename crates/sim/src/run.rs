@@ -309,6 +309,7 @@ impl<P: Protocol, J: Judge<P>, U: Workload<P>, M: Observer<P>> Cast<P, J, U, M> 
             (((judge, meter), (Traffic::new(everyone), Digest::new())), record.then(Recorder::new));
         let begin = std::time::Instant::now();
         let rest = run.go(&mut watch, |(((judge, _), _), recorder)| {
+            crate::wanted::go_on();
             let full = recorder.as_ref().is_some_and(|recorder| recorder.len() > plan.max_records);
             full || is_broken::<P, _>(judge)
         });

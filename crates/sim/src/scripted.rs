@@ -226,6 +226,7 @@ impl<R: Observer<Erased>> ScriptedRun<R> {
     /// # Errors
     /// If it is not possible at this moment; then nothing has changed.
     pub fn apply(&mut self, command: &Command) -> Result<(), String> {
+        crate::wanted::go_on();
         if !self.started && !matches!(command, Command::Crash(_) | Command::Clock { .. } | Command::Run(_)) {
             self.started = true;
             for index in 0..self.world.members().len() {
@@ -474,6 +475,7 @@ impl<R: Observer<Erased>> ScriptedRun<R> {
         let idle_enough = (4 * self.world.members().len()).max(10_000);
         let mut idle = 0;
         for _ in 0..ENOUGH {
+            crate::wanted::go_on();
             let oldest = self.host.channels.values_mut().filter(|channel| !channel.waiting.is_empty());
             let Some(channel) = oldest.min_by_key(|channel| channel.waiting[0].serial) else {
                 if self.is_quiet() {

@@ -6,10 +6,10 @@ mod options;
 mod taught;
 
 use std::io::IsTerminal as _;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use conclave_algorithms::About;
@@ -202,7 +202,9 @@ impl Bench for Workbench {
         let args = options::read::<CheckArgs>("check", words)?;
         let (job, mut attempts) = check::Job::understood(&args, led, &self.catalogue)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let stopped = Arc::new(AtomicBool::new(false));
         for options in &mut attempts {
+            options.limits.interrupt = Some(Arc::clone(&stopped));
             let most = Duration::from_secs(limits.job_seconds);
             // One is left for the page.
             options.threads = (cores - 1).max(1);
@@ -212,13 +214,16 @@ impl Bench for Workbench {
         let mut tell = |progress: &conclave_check::Progress| {
             let seconds = progress.elapsed.as_secs_f64();
             let rate = progress.states as f64 / seconds.max(1e-3);
-            watch(
+            let is_wanted = watch(
                 json!({ "states": progress.states, "transitions": progress.transitions, "depth": progress.depth,
                 "frontier": progress.frontier, "seconds": seconds, "rate": rate.round() }),
-            )
+            );
+            stopped.fetch_or(!is_wanted, Ordering::Relaxed);
         };
-        let found = until_stopped(|| job.watched(&attempts, &mut |progress| go_on(tell(progress))))?;
-        let (report, json) = found?;
+        let (report, json) = job.watched(&attempts, &mut tell)?;
+        if stopped.load(Ordering::Relaxed) {
+            return Err(Problem::refused("it was stopped"));
+        }
         let outcome = match (&report.counterexample, report.complete) {
             (Some(_), _) => "broken",
             (None, true) => "held",
@@ -242,9 +247,10 @@ impl Bench for Workbench {
         let args = options::read::<CompareArgs>("compare", words)?;
         let (entries, family) = compare::understood(&args, &self.catalogue)?;
         let mut tell = |compare::Done { points, of, what }| {
-            go_on(watch(json!({ "done": points, "of": of, "what": what })));
+            // Who has stopped it makes the simulations end by themselves.
+            watch(json!({ "done": points, "of": of, "what": what }));
         };
-        let comparison = until_stopped(|| compare::measured(&args, family, &entries, &mut tell))??;
+        let comparison = compare::measured(&args, family, &entries, &mut tell)?;
         Ok(json!({ "report": comparison.json(), "plots": comparison.plots_json() }))
     }
 
@@ -335,23 +341,6 @@ pub fn html(
     let run = simulated(setup.clone(), outcome.clone(), report, command)
         .and_then(|simulated| Run::simulated(simulated, None, &bench));
     run.and_then(|run| run.html()).map_err(Failure::new)
-}
-
-/// Somebody has told a search to stop. It knows no other way out of its middle than this one.
-struct Stopped;
-
-fn go_on(wanted: bool) {
-    if !wanted {
-        resume_unwind(Box::new(Stopped));
-    }
-}
-
-/// Does something until it is done, or told to stop.
-fn until_stopped<T>(work: impl FnOnce() -> T) -> Result<T, Problem> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|reason| match reason.downcast::<Stopped>() {
-        Ok(_) => Problem::refused("it was stopped"),
-        Err(reason) => resume_unwind(reason),
-    })
 }
 
 /// The options of a file, from a query.

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -49,12 +50,17 @@ impl Lab {
     }
 
     pub fn listening_on(address: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_conclave"))
-            .args(["lab", "--no-open", "--listen", address])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
+        Self::of(Command::new(env!("CARGO_BIN_EXE_conclave")).args(["lab", "--no-open", "--listen", address]))
+    }
+
+    /// One whose clusters write into this folder.
+    pub fn at_home_in(folder: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
+        Self::of(command.args(["lab", "--no-open", "--listen", "127.0.0.1:0"]).env("XDG_STATE_HOME", folder))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the binary runs");
         let mut line = String::new();
         let out = child.stdout.take().expect("it has an output");
         BufReader::new(out).read_line(&mut line).expect("it says where it is");
@@ -62,6 +68,13 @@ impl Lab {
         let (host, base) = url.split_once('/').expect("an address ends with a slash");
         let host = host.replace("0.0.0.0", "127.0.0.1");
         Self { child, host, base: format!("/{base}") }
+    }
+
+    /// Ends it as a terminal does that is closed, or a system that goes down.
+    pub fn end(mut self) {
+        let pid = self.child.id().to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status().expect("there is `kill`");
+        assert!(told.success() && self.child.wait().expect("it ends").success());
     }
 
     fn connect(&self) -> TcpStream {
@@ -104,6 +117,19 @@ impl Lab {
         self.asked("POST", &self.api(path), "Content-Type: application/json\r\n", &body.to_string())
     }
 
+    /// A request of which nobody reads the answer; it is given up when this is dropped.
+    pub fn begun(&self, path: &str, body: &Value) -> TcpStream {
+        let (mut stream, body) = (self.connect(), body.to_string());
+        let request = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.api(path),
+            self.host,
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).expect("it reads");
+        stream
+    }
+
     /// The summary of the run that a recipe makes.
     pub fn make(&self, recipe: &Value) -> Value {
         let answer = self.post("runs", recipe);
@@ -128,7 +154,7 @@ impl Drop for Lab {
 }
 
 /// Runs the command line in a folder.
-pub fn conclave(folder: &std::path::Path, words: &[&str]) -> String {
+pub fn conclave(folder: &Path, words: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
         .args(words)
         .current_dir(folder)

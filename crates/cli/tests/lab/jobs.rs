@@ -117,3 +117,15 @@ fn a_job_is_stopped_and_there_are_not_too_many() {
     let path = format!("/api/v1/jobs/{}", lab.post("checks", &long()).json()["job"].as_str().unwrap());
     assert_eq!(lab.asked("DELETE", &path, "", "").status, 200, "there is room again");
 }
+
+#[test]
+fn a_comparison_is_stopped_in_the_middle_of_a_run() {
+    let lab = Lab::start();
+    // One run, which would take days.
+    let wanted = json!({ "algorithms": ["lamport"], "options": { "n": "512", "entries": "1000000" } });
+    let job = lab.post("compares", &wanted).json();
+    let path = format!("/api/v1/jobs/{}", job["job"].as_str().unwrap());
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(lab.asked("DELETE", &path, "", "").status, 200);
+    assert_eq!(ended(&lab, &job), "stopped");
+}

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -37,6 +38,7 @@ fn every_error_has_its_status_and_its_code() {
             "422 too_large",
         ),
         (json!({ "script": "run central -n 100000\n---\n" }), "422 too_large"),
+        (json!({ "algorithm": "central", "forks": vec![json!({ "at": 0 }); 5_000] }), "422 too_large"),
     ] {
         assert_eq!(lab.post("runs", &body).code(), code, "{body}");
     }
@@ -45,6 +47,7 @@ fn every_error_has_its_status_and_its_code() {
         ("jobs/j99", "404 gone"),
         ("nothing", "404 unknown"),
         ("lessons/none", "404 unknown"),
+        ("runs/%ff", "400 malformed"),
         (&format!("runs/{id}/at/soon"), "400 malformed"),
         (&format!("runs/{id}/at/99999"), "422 refused"),
         (&format!("runs/{id}/order/99999"), "422 refused"),
@@ -54,6 +57,9 @@ fn every_error_has_its_status_and_its_code() {
         (&format!("runs/{id}/export/svg?trace=file"), "422 refused"),
     ] {
         assert_eq!(lab.get(path).code(), code, "{path}");
+    }
+    for path in ["checks", "clusters"] {
+        assert_eq!(lab.post(path, &json!({ "algorithm": "centrl" })).code(), "404 unknown", "{path}");
     }
     assert_eq!(lab.asked("PUT", "/api/v1/runs", json_type, "{}").code(), "405 method");
     assert_eq!(lab.asked("POST", "/", json_type, "{}").code(), "405 method");
@@ -105,6 +111,8 @@ fn off_loopback_the_address_has_a_secret() {
     let page = lab.asked("GET", &lab.base, "", "");
     assert!(page.status == 200 && page.head.contains("text/html"), "{}", page.head);
     assert_eq!(lab.asked("GET", &format!("{}style.css", lab.base), "", "").status, 200);
+    let short = lab.asked("GET", lab.base.trim_end_matches('/'), "", "");
+    assert!(short.status == 308 && short.head.contains(&format!("location: {}", lab.base)), "{}", short.head);
 }
 
 #[test]
@@ -136,4 +144,18 @@ fn ten_heavy_runs_do_not_starve_a_light_one() {
         assert!(statuses.iter().all(|status| matches!(status, 200 | 503)), "{statuses:?}");
         assert!(answered >= 3, "only {answered} light runs were answered beside ten heavy ones");
     });
+}
+
+#[test]
+fn work_that_nobody_waits_for_is_given_up() {
+    let lab = Lab::start();
+    let requests: String = (1..=100).map(|process| format!("request {process}\n")).collect();
+    // It would take hours.
+    let endless = json!({ "script": format!("run lamport -n 1000\n{requests}settle\n---\n") });
+    let asked: Vec<_> = (0..4).map(|_| lab.begun("runs", &endless)).collect();
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(lab.get("examples").status, 200, "what takes little time does not stand in line behind it");
+    drop(asked);
+    let heavy = json!({ "algorithm": "lamport", "options": { "n": 8, "entries": 40 } });
+    assert_eq!(lab.post("runs", &heavy).status, 200, "the place of what takes long is free again");
 }

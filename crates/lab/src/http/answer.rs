@@ -1,7 +1,7 @@
 //! Requests that are read, and answers.
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -75,6 +75,20 @@ impl<T: DeserializeOwned> FromRequest<Site> for Json<T> {
         let value = serde_json::from_slice(&bytes)
             .map_err(|error| Problem::malformed(format!("the body cannot be read: {error}")))?;
         Ok(Self(value))
+    }
+}
+
+/// What an address names.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Site> for Path<T> {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Failed> {
+        let named = extract::Path::from_request_parts(parts, site).await;
+        let extract::Path(named) =
+            named.map_err(|error| Problem::malformed(format!("the address cannot be read: {error}")))?;
+        Ok(Self(named))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -14,8 +14,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Site;
-use super::answer::{Failed, Json, json as answer};
+use super::answer::{Failed, Json, Path, json as answer};
 use crate::live::{Deed, Live};
+use crate::recipe::or_default;
 use crate::{Code, Options, Problem};
 
 /// How often those who watch are told how everybody stands.
@@ -50,7 +51,7 @@ async fn all(State(site): State<Site>) -> Result<Response, Failed> {
 #[serde(deny_unknown_fields)]
 struct Wanted {
     algorithm: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     options: Options,
 }
 
@@ -60,6 +61,7 @@ async fn start(
 ) -> Result<Response, Failed> {
     let (lab, clusters) = (Arc::clone(&site.lab), Arc::clone(&site.clusters));
     let status = waiting(move || {
+        lab.about(&algorithm)?;
         let plan = lab.bench.cluster(&algorithm, &options, &lab.limits)?;
         clusters.start(plan)?.status()
     });

@@ -8,17 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use conclave_sim::wanted;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Site;
-use super::answer::{Failed, Json, json as answer};
+use super::answer::{Failed, Json, Path, json as answer};
+use crate::recipe::or_default;
 use crate::{Code, Lab, Options, Problem, Searched};
 
 /// A job goes on for so long without a listener.
@@ -59,7 +61,7 @@ impl Told {
 struct Job {
     name: String,
     told: watch::Sender<Told>,
-    stopped: AtomicBool,
+    stopped: Arc<AtomicBool>,
     listeners: AtomicUsize,
 }
 
@@ -103,7 +105,7 @@ impl Jobs {
         let job = Arc::new(Job {
             name: name.clone(),
             told: watch::Sender::new(first),
-            stopped: AtomicBool::new(false),
+            stopped: Arc::default(),
             listeners: AtomicUsize::new(0),
         });
         self.admit(number, &job, lab.limits.jobs)?;
@@ -118,9 +120,12 @@ impl Jobs {
                 last = Instant::now();
                 worker.progress(data)
             };
-            let done = catch_unwind(AssertUnwindSafe(|| work(&lab, &mut watch)));
+            let stopped = Arc::clone(&worker.stopped);
+            let work = || wanted::unless(stopped, || work(&lab, &mut watch));
+            let done = catch_unwind(AssertUnwindSafe(work));
             let fault = || Problem::new(Code::Internal, "a fault of the program: this could not be done");
-            worker.end(done.unwrap_or_else(|_| Err(fault())));
+            let done = done.unwrap_or_else(|_| Ok(Err(fault())));
+            worker.end(done.unwrap_or_else(|_| Err(Problem::refused("it was stopped"))));
         });
         Ok(answer(&json!({ "job": name, "kind": kind })))
     }
@@ -229,7 +234,7 @@ impl Drop for Listening {
 #[serde(deny_unknown_fields)]
 struct Check {
     algorithm: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     options: Options,
     run: Option<String>,
     at: Option<usize>,
@@ -249,7 +254,10 @@ async fn check(State(site): State<Site>, Json(wanted): Json<Check>) -> Result<Re
             }
             Some((run, at))
         }
-        (Some(_), None) if at.is_none() => None,
+        (Some(algorithm), None) if at.is_none() => {
+            site.lab.about(algorithm)?;
+            None
+        }
         _ => {
             return Err(Problem::malformed(
                 "a search has an algorithm, or a run and a moment, one of the two",
@@ -273,7 +281,7 @@ async fn check(State(site): State<Site>, Json(wanted): Json<Check>) -> Result<Re
 #[serde(deny_unknown_fields)]
 struct Compare {
     algorithms: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     options: Options,
 }
 

@@ -1,14 +1,14 @@
 //! Lessons, and whether an exercise is solved.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Site;
-use super::answer::{Failed, Json};
+use super::answer::{Failed, Json, Path};
 use super::work::Lane;
 use crate::lessons::judge::judge;
 use crate::lessons::{Lesson, named, path};

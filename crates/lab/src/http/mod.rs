@@ -14,7 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Router, middleware};
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::live::Clusters;
 use crate::recipe::{Fork, Recipe};
 use crate::{Bench, Lab, Options, Problem, Served};
-use answer::{Failed, Json, file, json as answer};
+use answer::{Failed, Json, Path, file, json as answer};
 use work::{Lane, Work};
 
 /// What everyone who answers needs.
@@ -45,6 +45,7 @@ pub struct Listening {
     pub url: String,
     listener: tokio::net::TcpListener,
     router: Router,
+    clusters: Arc<Clusters>,
 }
 
 impl Listening {
@@ -62,8 +63,8 @@ impl Listening {
             work: Arc::new(Work::new(served.limits.seconds)),
             pages: Arc::new(page::Pages::new(served.web.clone())),
         };
-        let url = guard.url();
-        Ok(Self { url, listener, router: routes(site, guard) })
+        let (url, clusters) = (guard.url(), Arc::clone(&site.clusters));
+        Ok(Self { url, listener, router: routes(site, guard), clusters })
     }
 
     /// The address that it listens on.
@@ -80,10 +81,13 @@ impl Listening {
     /// If the system takes the listener away.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         // Streams have no end of their own: who still listens is cut off.
-        tokio::select! {
+        let ended = tokio::select! {
             ended = axum::serve(self.listener, self.router).into_future() => ended,
             () = stop => Ok(()),
-        }
+        };
+        // Those who are cut off may still hold them.
+        tokio::task::spawn_blocking(move || self.clusters.end()).await.map_err(io::Error::other)?;
+        ended
     }
 }
 
@@ -168,7 +172,7 @@ async fn fork(
         Problem::refused("a live run has no recipe").hint("export its script, and make a run of that")
     })?;
     recipe.forks.push(fork);
-    site.made(recipe).await
+    site.made(recipe.checked()?).await
 }
 
 async fn summary(State(site): State<Site>, Path(id): Path<String>) -> Result<Response, Failed> {

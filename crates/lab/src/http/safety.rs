@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse as _, Redirect, Response};
 
 use super::answer::Failed;
 use crate::{Code, Problem};
@@ -36,6 +36,11 @@ impl Guard {
 
     pub fn secret(&self) -> Option<&str> {
         self.secret.as_deref()
+    }
+
+    /// Whether a path is that of the page without its last slash.
+    fn is_unfinished(&self, path: &str) -> bool {
+        self.secret.as_deref().is_some_and(|secret| path.strip_prefix('/') == Some(secret))
     }
 
     /// Where the page is.
@@ -83,6 +88,10 @@ fn secret() -> io::Result<String> {
 /// Refuses who may not ask, and tells the browser what the page may do.
 pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut response = match guard.examine(request.headers()) {
+        // What the page asks for is relative to its address.
+        Ok(()) if guard.is_unfinished(request.uri().path()) => {
+            Redirect::permanent(&format!("{}/", request.uri().path())).into_response()
+        }
         Ok(()) => next.run(request).await,
         Err(why) => {
             let problem = Problem::new(Code::Foreign, why).hint(format!("open {}", guard.shown_url()));

@@ -1,9 +1,10 @@
 //! Work that takes time: on threads of its own, and not too much at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use conclave_sim::wanted;
 use tokio::sync::Semaphore;
 
 use crate::{Code, Problem};
@@ -46,6 +47,8 @@ impl Work {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let _waiting = Waiting::among(&self.waiting)?;
+        let asking = Asking::default();
+        let given_up = Arc::clone(&asking.given_up);
         let lane = match lane {
             Lane::Light => Arc::clone(&self.light),
             Lane::Heavy => Arc::clone(&self.heavy),
@@ -53,9 +56,9 @@ impl Work {
         let done = tokio::time::timeout(self.most, async move {
             let permit = lane.acquire_owned().await.map_err(|_| internal())?;
             let thread = tokio::task::spawn_blocking(move || {
-                // Also of those that are given up nobody takes the place before they are done.
+                // Also of those that are given up nobody takes the place before they have noticed.
                 let _permit = permit;
-                work()
+                wanted::unless(given_up, work).unwrap_or_else(|_| Err(internal()))
             });
             thread.await.map_err(|_| internal())?
         });
@@ -69,6 +72,18 @@ impl Work {
 fn internal() -> Problem {
     Problem::new(Code::Internal, "a fault of the program: this could not be done")
         .hint("the lab goes on; its terminal says more")
+}
+
+/// Somebody who wants an answer, until the time is up or nobody listens any more.
+#[derive(Default)]
+struct Asking {
+    given_up: Arc<AtomicBool>,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Somebody who waits for an answer.

@@ -140,10 +140,19 @@ impl Bench for Workbench {
         let trace = run.trace();
         let output = output_args(query, if format == "mermaid" { "mermaid" } else { "svg" })?;
         output.check_only(&trace.header.nodes)?;
+        if query.get("stamps").is_some_and(|stamps| stamps == "vector") {
+            check_drawn(trace)?;
+        }
         Ok(match format {
-            "svg" => ("image/svg+xml", output.drawing(trace).into_bytes()),
+            "svg" => {
+                check_drawn(&output.shown(trace))?;
+                ("image/svg+xml", output.drawing(trace).into_bytes())
+            }
             "mermaid" => ("text/plain; charset=utf-8", mermaid(&output.shown(trace)).into_bytes()),
-            "shiviz" => ("text/plain; charset=utf-8", shiviz(trace).into_bytes()),
+            "shiviz" => {
+                check_drawn(trace)?;
+                ("text/plain; charset=utf-8", shiviz(trace).into_bytes())
+            }
             "script" => {
                 let text = run.script.clone().map_or_else(|| files::script(trace, &self.catalogue), Ok);
                 ("text/plain; charset=utf-8", text?.into_bytes())
@@ -320,6 +329,18 @@ fn simulated(setup: Setup, outcome: Outcome, report: String, command: String) ->
     let trace = trace.ok_or_else(|| Problem::new(Code::Internal, "the run was not recorded"))?;
     let (promised, other) = (numbers.properties, numbers.not_promised);
     Ok(Simulated { setup, trace, report, promised, other, violation, command })
+}
+
+/// In these files every event may have something to do with every process: large ones take gigabytes.
+fn check_drawn(trace: &Trace) -> Result<(), Problem> {
+    const MOST: usize = 20_000_000;
+    let (n, events) = (trace.header.nodes.len(), trace.records.len());
+    if n * events <= MOST {
+        return Ok(());
+    }
+    let sentence = format!("a file of {events} events of {n} processes is too much for the lab");
+    Err(Problem::new(Code::TooLarge, sentence)
+        .hint("choose a shorter window, or use 'conclave sim' on the command line"))
 }
 
 /// The page that plays a run without a server.

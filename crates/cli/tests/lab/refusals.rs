@@ -68,6 +68,17 @@ fn every_error_has_its_status_and_its_code() {
 }
 
 #[test]
+fn files_that_would_take_gigabytes_are_refused() {
+    let lab = Lab::start();
+    let run = lab.make(&json!({ "algorithm": "central", "options": { "n": 1_000, "entries": 4 } }));
+    let export = |file: &str| lab.get(&format!("runs/{}/export/{file}", run["id"].as_str().unwrap()));
+    assert_eq!(export("svg").code(), "422 too_large");
+    assert_eq!(export("shiviz").code(), "422 too_large");
+    assert_eq!(export("svg?window=0..2").status, 200);
+    assert_eq!(export("mermaid").status, 200);
+}
+
+#[test]
 fn nobody_else_may_ask() {
     let lab = Lab::start();
     let host = &lab.host;

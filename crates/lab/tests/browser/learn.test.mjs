@@ -107,6 +107,18 @@ test("an exercise is solved with the buttons, and with a script", async () => {
   await page.done();
 });
 
+test("choices that are made faster than the run grows are all made", async () => {
+  const page = await lab.page({ route: "/learn/lesson/permission" });
+  const exercise = page.locator('[data-exercise="no-tie-break"]');
+  await exercise.getByRole("button", { name: /^Try it/ }).click();
+  await exercise.getByRole("button", { name: "request 2", exact: true }).waitFor();
+  await exercise.evaluate((element) => {
+    for (const text of ["deliver p1 => p2 #1", "request 2"]) element.querySelector(`button[aria-label="${text}"]`).click();
+  });
+  await exercise.getByText("What can happen next, at step 3 of 3").waitFor();
+  await page.done();
+});
+
 test("a run of something else does not solve an exercise", async () => {
   const page = await lab.page({ route: "/learn/lesson/coordinator" });
   const exercise = page.locator('[data-exercise="queue"]');

@@ -23,15 +23,15 @@ export async function mountWorkbench(root, app, task) {
   const verdict = h("p.verdict", { role: "status" });
   const choices = h("div.choices");
   const stageRoot = h("div.scene-stage");
-  const undo = button(words.undo, () => { void back(); });
-  const again = button(words.restart, () => { void show(first, 0, []); });
+  const undo = button(words.undo, () => { void inTurn(back); });
+  const again = button(words.restart, () => { void inTurn(() => show(first, 0, [])); });
   const settle = button(words.settle, () => { void fork([], "settle"); });
   const command = h("input.mono", { type: "text", name: "command", placeholder: words.commandHint, "aria-label": words.command, spellcheck: "false", autocomplete: "off" });
   const form = h("form.row", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); const text = command.value.trim(); if (text) void fork([text], "stop").then((done) => { if (done) command.value = ""; }); } },
     command, h("button", { type: "submit" }, words.send));
   const script = h("textarea", { rows: 8, spellcheck: "false", "aria-label": words.script });
   const asScript = h("details.as-script", { ontoggle: () => { if (asScript.open) void readScript(); } }, h("summary", null, words.script), h("p.hint", null, words.scriptHint), script,
-    button(words.playScript, () => { void playScript(); }));
+    button(words.playScript, () => { void inTurn(playScript); }));
   root.append(h("div.workbench", null, verdict, stageRoot,
     h("section.panel", { "aria-label": words.what }, h("div.row", null, settle, undo, again), choices, form, asScript)));
 
@@ -74,8 +74,24 @@ export async function mountWorkbench(root, app, task) {
     if (last) await show(last, last.steps, past.slice(0, -1));
   }
 
+  /** @type {Promise<unknown>} */
+  let doing = Promise.resolve();
+  /**
+   * One after the other: who clicks faster than the run grows means the run as it will be.
+   * @template T
+   * @param {() => Promise<T>} what
+   */
+  function inTurn(what) {
+    const done = doing.then(what);
+    doing = done.catch(app.fail);
+    return done;
+  }
+
   /** @param {string[]} commands @param {"stop" | "settle"} then */
-  async function fork(commands, then) {
+  const fork = (commands, then) => inTurn(() => forkNow(commands, then));
+
+  /** @param {string[]} commands @param {"stop" | "settle"} then */
+  async function forkNow(commands, then) {
     try {
       const next = await app.api.post(`runs/${run.id}/fork`, { at: stage.moment(), do: commands, then });
       await show(next, next.steps, [...past, run]);

@@ -214,6 +214,11 @@ fn attempts(args: &CheckArgs, mutant: Option<&Mutant>, lead: &[Command]) -> Resu
         return Err(Failure::new(sentence).hint("leave out --safety, or add --no-reduction"));
     }
     let usual = mutant.map_or_else(|| vec![Options::default()], conclave_check::attempts);
+    if usual.is_empty() {
+        let sentence = "this mutant is seen only where messages take time, and in a search they take none";
+        let hint = "'conclave sim ALGO --mutant NAME --seeds 1000' shows it";
+        return Err(Failure::new(sentence).hint(hint));
+    }
     // Whoever says how often everyone asks wants one search only.
     let most = if args.entries.is_some() { 1 } else { usual.len() };
     usual.iter().take(most).map(|usual| options(args, usual, lead)).collect()

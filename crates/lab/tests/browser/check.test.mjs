@@ -75,6 +75,19 @@ test("a mutant of the gallery is refuted at a click, and its point of no return 
   await page.done();
 });
 
+test("a refusal is seen wherever the reader is", async () => {
+  const page = await lab.page({ route: "/check" });
+  await page.route("**/api/v1/checks", (route) => route.fulfill({ status: 422, json: { error: { code: "refused", sentence: "that cannot be", hint: "try it otherwise" } } }));
+  const last = page.locator(".gallery .card").last();
+  await last.getByRole("button", { name: /^Refute/ }).click();
+  const notice = page.locator(".notice", { hasText: "that cannot be" });
+  await notice.waitFor();
+  assert.ok(await page.evaluate(() => scrollY > 1000), "the reader is far below");
+  assert.ok(await notice.evaluate((element) => { const { top, bottom } = element.getBoundingClientRect(); return top >= 0 && bottom <= innerHeight; }), "and sees it");
+  page.expectFault(/422/);
+  await page.done();
+});
+
 test("the checker goes on from a moment of a run", async () => {
   const recipe = { script: "run ricart-agrawala -n 2 --mutant no-tie-break\nrequest 1\nrequest 2\n---\n" };
   const page = await lab.page({ route: `/check/${encode({ recipe, at: 2 })}` });

@@ -1,5 +1,6 @@
-//! Lists the files of the page and the lessons, so that the program can carry them.
+//! Lists the files of the page, the lessons and the sources of the algorithms, so that the program can carry them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -10,6 +11,32 @@ fn main() {
     write("files.rs", &format!("&{web}"));
     let lessons = list(&root.join("lessons"), &["toml"], "include_str");
     write("lessons.rs", &format!("const FILES: &[(&str, &str)] = &{lessons};\n"));
+    write("sources.rs", &format!("&{}", sources(&root.join("../.."))));
+}
+
+/// The sources that the pages of the algorithms link to, as an array of names and contents.
+fn sources(repository: &Path) -> String {
+    const LINK: &str = "](../../crates/algorithms/src/";
+    let pages = repository.join("docs/algorithms");
+    println!("cargo::rerun-if-changed={}", pages.display());
+    let mut files = Vec::new();
+    gather(&pages, &["md"], &mut files);
+    let texts = files.iter().map(|page| fs::read_to_string(page).expect("a page can be read"));
+    let linked: BTreeSet<String> = texts
+        .flat_map(|text| {
+            let links = text.split(LINK).skip(1).filter_map(|rest| rest.split([')', '#']).next());
+            links.map(|file| format!("crates/algorithms/src/{file}")).collect::<Vec<_>>()
+        })
+        .filter(|name| name.ends_with(".rs"))
+        .collect();
+    let mut list = String::from("[\n");
+    for name in linked {
+        let file = repository.join(&name).display().to_string();
+        println!("cargo::rerun-if-changed={file}");
+        writeln!(list, "    ({name:?}, include_str!({file:?})),").expect("a string takes it");
+    }
+    list.push_str("]\n");
+    list
 }
 
 /// The files of a folder as an array of names and contents.

@@ -23,7 +23,8 @@ pub fn test() -> Result<(), String> {
         return Ok(());
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lab/tests/browser");
-    if !folder.join("node_modules").is_dir() {
+    // What npm writes last: an installation that was interrupted is made again.
+    if !folder.join("node_modules/.package-lock.json").is_file() {
         // Its versions are pinned in package.json; a lock file would name the registry of whoever wrote it.
         run("npm", &["install", "--no-package-lock", "--no-audit", "--no-fund"], &folder)?;
     }

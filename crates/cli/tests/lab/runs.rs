@@ -206,6 +206,14 @@ fn what_there_is() {
     let central =
         catalogue["algorithms"].as_array().unwrap().iter().find(|about| about["name"] == "central").unwrap();
     assert_eq!(central["source"], "crates/algorithms/src/mutex/central.rs");
+    for about in catalogue["algorithms"].as_array().unwrap() {
+        let source = about["source"].as_str().unwrap_or_else(|| panic!("{} has no source", about["name"]));
+        let shown = lab.get(&format!("sources/{source}"));
+        assert!(shown.head.contains("text/plain") && shown.text().starts_with("//!"), "{source}");
+    }
+    for hidden in ["crates/algorithms/src/lib.rs", "../Cargo.toml", "crates/algorithms/src/mutex/"] {
+        assert_eq!(lab.get(&format!("sources/{hidden}")).status, 404, "{hidden}");
+    }
     assert!(central["promises"].as_array().unwrap().contains(&json!("ME1")));
     let options = lab.get("options").json();
     let named = |name: &str| options["sim"].as_array().unwrap().iter().find(|option| option["name"] == name);

@@ -97,6 +97,7 @@ fn routes(site: Site, guard: safety::Guard) -> Router {
         .route("/catalogue", get(catalogue))
         .route("/options", get(options))
         .route("/examples", get(examples))
+        .route("/sources/{*name}", get(page::source))
         .route("/runs", post(make))
         .route("/runs/{id}", get(summary))
         .route("/runs/{id}/index", get(index))

@@ -1,17 +1,20 @@
 //! The files of the page.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{self, Component, PathBuf};
 
 use axum::extract::State;
 use axum::http::{Method, Uri};
 use axum::response::Response;
 
 use super::Site;
-use super::answer::{Failed, file, method};
+use super::answer::{Failed, Path, file, method};
 use crate::{Code, Problem};
 
 /// Name and content of every file of the page.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// Name and text of every source that the page of an algorithm links to.
+const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
 /// The files of the page, from the program or from a folder.
 pub struct Pages {
@@ -27,7 +30,7 @@ impl Pages {
         let Some(folder) = &self.folder else {
             return FILES.iter().find(|(known, _)| *known == name).map(|(_, content)| content.to_vec());
         };
-        let path = Path::new(name);
+        let path = path::Path::new(name);
         let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         is_inside.then(|| std::fs::read(folder.join(path)).ok()).flatten()
     }
@@ -44,6 +47,14 @@ pub async fn serve(State(site): State<Site>, asked: Method, uri: Uri) -> Result<
     let (content, media) =
         found.ok_or_else(|| Problem::new(Code::Unknown, format!("there is nothing at '{}'", uri.path())))?;
     Ok(file(media, content, None))
+}
+
+/// The source of an algorithm, to be read.
+pub async fn source(Path(name): Path<String>) -> Result<Response, Failed> {
+    let found = SOURCES.iter().find(|(known, _)| *known == name);
+    let (_, text) = found
+        .ok_or_else(|| Problem::new(Code::Unknown, format!("there is no source '{name}' of an algorithm")))?;
+    Ok(file("text/plain; charset=utf-8", text.as_bytes().to_vec(), None))
 }
 
 /// The page itself.

@@ -135,6 +135,9 @@ test("the page of an algorithm has its text, its examples and its mutants", asyn
   const page = await lab.page({ route: "/learn/algorithm/ricart-agrawala" });
   await page.locator(".markdown table").first().waitFor();
   assert.equal(await page.locator(".algorithm h1").textContent(), "Ricart–Agrawala");
+  const source = page.getByRole("link", { name: "crates/algorithms/src/mutex/ricart_agrawala.rs" }).first();
+  const shown = await page.request.get(new URL(await source.getAttribute("href"), page.url()).href);
+  assert.match(await shown.text(), /impl Protocol for RicartAgrawala/);
   await page.getByRole("button", { name: /^Show: Equal stamps/ }).click();
   await page.locator(".stage .note:visible").waitFor();
   await accessible(page, "an algorithm");

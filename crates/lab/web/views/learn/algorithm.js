@@ -7,6 +7,9 @@ import { learnTexts } from "../../texts/learn.js";
 import { markdown } from "./markdown.js";
 import { isSolved, markSolved } from "./progress.js";
 
+/** Where the lab shows a source. @param {string} file */
+const sourceOf = (file) => `api/v1/sources/${file}`;
+
 /**
  * @param {import("../../types.js").App} app @param {any} catalogue @param {any} algorithm
  * @param {{ scene(place: HTMLElement, opener: HTMLButtonElement, recipe: any, notes: any[]): void, workbench(place: HTMLElement, opener: HTMLButtonElement, task: any): void }} tools
@@ -19,6 +22,8 @@ export async function algorithmPage(app, catalogue, algorithm, tools) {
   const properties = new Map(catalogue.properties.map((/** @type {any} */ one) => [one.code, one]));
   const link = (/** @type {string} */ target) => {
     if (/^https?:/.test(target)) return target;
+    const source = /^\.\.\/\.\.\/(crates\/algorithms\/src\/[\w/]+\.rs)$/.exec(target)?.[1];
+    if (source) return sourceOf(source);
     const name = /^([\w-]+)\.md(#.*)?$/.exec(target)?.[1];
     return name && names.has(name) ? `#/learn/algorithm/${name}` : null;
   };
@@ -27,7 +32,7 @@ export async function algorithmPage(app, catalogue, algorithm, tools) {
     ["idea", "cost", "channels", "synchrony", "topology", "faults"].flatMap((key) => fact(words.facts[/** @type {"idea"} */ (key)], algorithm[key])),
     fact(words.facts.family, catalogue.families.find((/** @type {any} */ one) => one.name === algorithm.family)?.title),
     fact(words.facts.promises, (algorithm.promises ?? []).map((/** @type {string} */ code, /** @type {number} */ place) => [place ? ", " : "", h("abbr", { title: properties.get(code)?.statement ?? code }, code)]).flat()),
-    fact(words.facts.source, h("code", null, algorithm.source)));
+    fact(words.facts.source, algorithm.source && h("a", { href: sourceOf(algorithm.source), target: "_blank", rel: "noopener" }, h("code", null, algorithm.source))));
 
   const { examples } = await app.api.get("examples");
   const mine = examples.filter((/** @type {any} */ one) => one.algorithm === algorithm.name);

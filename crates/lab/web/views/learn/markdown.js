@@ -24,7 +24,7 @@ export function inline(text, options) {
     else {
       const address = bare ?? options.link?.(target) ?? null;
       const shown = bare ? [bare] : inline(label, options);
-      const outside = address !== null && /^https?:/.test(address);
+      const outside = address !== null && !address.startsWith("#");
       parts.push(address === null ? h("span", null, shown) : h("a", { href: address, ...(outside ? { rel: "noopener noreferrer", target: "_blank" } : {}) }, shown));
     }
   }

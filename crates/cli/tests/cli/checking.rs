@@ -486,3 +486,13 @@ fn a_mutant_of_a_clock_is_found_as_it_is_explained() {
     let found = line("check cristian --mutant step-back").ends(1).out;
     assert!(found.contains("C2 is broken"), "{found}");
 }
+
+/// No search has an attempt for it; the command that the refusal names finds it.
+#[test]
+fn a_mutant_that_only_time_shows_is_refused() {
+    for name in ["cristian", "berkeley", "ntp"] {
+        line(&format!("check {name} --mutant one-way")).refused("seen only where messages take time");
+        let found = line(&format!("sim {name} --mutant one-way --seeds 1000")).ends(1).out;
+        assert!(found.contains("C1"), "{found}");
+    }
+}

@@ -75,6 +75,16 @@ test("a mutant of the gallery is refuted at a click, and its point of no return 
   await page.done();
 });
 
+test("a mutant that only time shows is refuted by a run", async () => {
+  const page = await lab.page({ route: "/check" });
+  const card = page.locator('[data-mutant="cristian/one-way"]');
+  await card.getByRole("button", { name: /^Refute/ }).click();
+  await page.waitForFunction(() => location.hash.startsWith("#/run/"));
+  await page.locator(".stage").waitFor();
+  await until(async () => (await page.getByText("✗ C1").count()) > 0, "C1 is broken there");
+  await page.done();
+});
+
 test("a refusal is seen wherever the reader is", async () => {
   const page = await lab.page({ route: "/check" });
   await page.route("**/api/v1/checks", (route) => route.fulfill({ status: 422, json: { error: { code: "refused", sentence: "that cannot be", hint: "try it otherwise" } } }));

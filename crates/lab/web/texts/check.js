@@ -30,6 +30,8 @@ export const checkTexts = {
   galleryIntro: "Algorithms with one rule broken on purpose. Each is refuted at a click; what breaks shows what the rule is for.",
   filter: "Find a mutant", noneFound: "No mutant is called so.",
   refute: "Refute", found: (/** @type {number} */ count) => (count === 1 ? "1 mutant" : `${count} mutants`),
+  runsUntilBroken: (/** @type {number} */ seed) => `It shows only where messages take time: run ${seed} …`,
+  notBroken: (/** @type {number} */ runs) => `None of ${runs} runs shows it.`,
   processes: (/** @type {number} */ n) => `${n} processes`,
   lost: "The connection to the search is lost.",
 };

@@ -11,6 +11,9 @@ const OF_THE_RUN = ["n", "ids", "set", "stamp", "mutant", "clock", "entries", "s
 /** What belongs to the command line or has a place of its own here. */
 const ELSEWHERE = ["mutant", "from", "save-script", "trace", "svg", "stamps", "count", "json", "quiet", "shiviz", "mermaid", "html", "threads", "diagram"];
 
+/** How many runs are tried for a mutant that only time shows. */
+const SEEDS = 50;
+
 /** @param {HTMLElement} root @param {import("../types.js").App} app @param {string} path */
 export async function mount(root, app, path) {
   const words = checkTexts;
@@ -60,10 +63,37 @@ export async function mount(root, app, path) {
     else begin({ algorithm: algorithm.value, options: mutant.value ? { ...options, mutant: mutant.value } : options }, place);
   }
 
+  /**
+   * A search knows no time. What only time shows is found by running it with one seed after the other.
+   * @param {any} algorithmOf @param {any} one @param {HTMLElement} spot
+   */
+  async function runUntilBroken(algorithmOf, one, spot) {
+    const said = h("p.outcome", { role: "status" });
+    replace(spot, said);
+    try {
+      for (let seed = 1; seed <= SEEDS; seed += 1) {
+        said.textContent = words.runsUntilBroken(seed);
+        const run = await app.api.post("runs", { algorithm: algorithmOf.name, options: { n: one.n, mutant: one.name, seed } });
+        if (!spot.isConnected) return;
+        if (run.violation) {
+          app.openRun(run, run.steps);
+          return;
+        }
+      }
+      said.textContent = words.notBroken(SEEDS);
+    } catch (error) {
+      said.textContent = "";
+      app.fail(error);
+    }
+  }
+
   /** @param {any} algorithmOf @param {any} one */
   function card(algorithmOf, one) {
     const spot = h("div.search-place");
-    const refute = button(words.refute, () => begin({ algorithm: algorithmOf.name, options: { ...one.check, mutant: one.name } }, spot), { "aria-label": `${words.refute}: ${algorithmOf.name} ${one.name}` });
+    const refute = button(words.refute, () => {
+      if (one.check) begin({ algorithm: algorithmOf.name, options: { ...one.check, mutant: one.name } }, spot);
+      else void runUntilBroken(algorithmOf, one, spot);
+    }, { "aria-label": `${words.refute}: ${algorithmOf.name} ${one.name}` });
     return h("li.card", { "data-mutant": `${algorithmOf.name}/${one.name}` },
       h("div.row", null, h("strong.grow", null, algorithmOf.title, " ", h("code", null, one.name)), h("abbr.chip", { title: properties.get(one.breaks)?.statement ?? one.breaks }, one.breaks), h("span.chip", null, words.processes(one.n)), refute),
       one.lesson?.length ? h("p", null, one.lesson.join(" ")) : h("p", null, one.what), spot);

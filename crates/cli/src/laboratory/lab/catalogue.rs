@@ -94,5 +94,7 @@ fn setting(setting: &Setting) -> Value {
 fn mutant(algorithm: &str, mutant: &Mutant) -> Value {
     let Mutant { name, breaks, nodes, change, .. } = mutant;
     let lesson = gallery::lesson(algorithm, name).unwrap_or_default();
-    json!({ "name": name, "breaks": breaks, "n": nodes, "what": change, "lesson": lesson, "check": { "mutant": name } })
+    let is_searched = !conclave_check::attempts(mutant).is_empty();
+    let check = is_searched.then(|| json!({ "mutant": name }));
+    json!({ "name": name, "breaks": breaks, "n": nodes, "what": change, "lesson": lesson, "check": check })
 }

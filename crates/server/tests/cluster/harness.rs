@@ -1,6 +1,7 @@
 //! A cluster whose nodes can be killed, robbed of their disks, and cut off from each other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl Transport for Wire {
         Box::pin(async move {
             let to = wires.lock().unwrap().addresses[&address];
             if wires.lock().unwrap().refused.contains(&(from, to)) {
-                return Err(std::io::ErrorKind::ConnectionRefused.into());
+                return Err(ErrorKind::ConnectionRefused.into());
             }
             let (near, far) = tokio::io::duplex(1 << 16);
             if wires.lock().unwrap().cut.contains(&(from, to)) {
@@ -251,7 +252,17 @@ impl Cluster {
     /// Turns it on again.
     pub async fn revive(&mut self, id: u64) {
         let address = self.members[&id].clone();
-        let (incoming, _) = Tcp.listen(address).await.unwrap();
+        // Its former life may still be about to let go of the address.
+        let listening = async {
+            loop {
+                match Tcp.listen(address.clone()).await {
+                    Ok((incoming, _)) => return incoming,
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::AddrInUse, "{error}"),
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let incoming = timeout(PATIENCE, listening).await.expect("the address is free again");
         self.serve(id, incoming).await;
     }
 

@@ -23,9 +23,9 @@
 //! **What is lost is known in time.** A lease runs from the moment at which the last answered request was *sent*, on a
 //! clock that goes on while the machine sleeps, and a little less than its time to live is counted on
 //! ([`Session::safe_until`]). When that has passed, the guards of the session are lost, before the service can give the
-//! name to anybody else. [`Guard::check`] and [`Guard::is_lost`] look at the clock themselves, so a process that was
-//! stopped or suspended, or whose runtime was blocked, finds out at its next look. [`Guard::lost`] and
-//! [`Guard::cancellation`] need a runtime that runs: after a suspend they are up to a quarter of a second late. Whoever
+//! name to anybody else. [`Guard::check`](Fence::check) and [`Guard::is_lost`](Fence::is_lost) look at the clock themselves, so a process that was
+//! stopped or suspended, or whose runtime was blocked, finds out at its next look. [`Guard::lost`](Fence::lost) and
+//! [`Guard::cancellation`](Fence::cancellation) need a runtime that runs: after a suspend they are up to a quarter of a second late. Whoever
 //! writes to something that others write to passes the token along, and has it checked there.
 //!
 //! Sessions are renewed by a thread of the library, one for all clients of a process, whatever the runtime of the program

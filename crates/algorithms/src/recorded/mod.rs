@@ -32,7 +32,7 @@
 //! The snapshot ends, and says who is missing.
 //!
 //! **Caveats**: a process records its state in memory, not what it has saved. A [`Part`] says of a state what the cut is
-//! judged by: phase, tokens, timers. All of the state is in the event [`Told::Saved`].
+//! judged by: phase, tokens, timers. All of the state is in the event [`Telling::Saved`].
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;

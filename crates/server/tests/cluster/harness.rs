@@ -17,8 +17,8 @@ use tonic::transport::Server;
 
 use crate::addresses::own_addresses;
 
-/// Longer than anything here takes on a busy machine.
-/// Some tests let a follower wait twelve seconds before it stands for election, and the first election may come to nothing.
+/// Longer than anything here takes on a busy machine: several elections, where a follower waits up to twelve seconds before
+/// it stands for one.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Three times as patient as usual: on a machine that has much else to do a moment of silence must not be an election.

@@ -22,7 +22,8 @@ use core::any::Any;
 use core::marker::PhantomData;
 
 use conclave_core::{
-    Boot, Counter, Effect, Effects, Input, Lease, Members, Message, NodeId, Phase, Protocol, Through, erased,
+    Boot, Counter, Effect, Effects, Group, Input, Lease, Members, Message, NodeId, Phase, Protocol, Through,
+    erased,
 };
 
 use crate::application::AskBudget;
@@ -112,6 +113,10 @@ impl Protocol for Erased {
 
     fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
         self.value.visit_leases(visit)
+    }
+
+    fn group(&self) -> Option<Group> {
+        self.value.group()
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -390,6 +395,7 @@ trait Machine: Value {
     fn phase(&self) -> Phase;
     fn reads_clock(&self) -> bool;
     fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool;
+    fn group(&self) -> Option<Group>;
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>));
     fn assert_invariants(&self);
 }
@@ -419,6 +425,10 @@ impl<P: Protocol> Machine for P {
 
     fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
         Protocol::visit_leases(self, visit)
+    }
+
+    fn group(&self) -> Option<Group> {
+        Protocol::group(self)
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {

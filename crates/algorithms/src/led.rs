@@ -77,8 +77,8 @@ use core::fmt::Debug;
 use core::hash::Hash;
 
 use conclave_core::{
-    Boot, Counter, Effect, Effects, Incarnation, Input, Lease, Members, Message, NodeId, Phase, Protocol,
-    Through, Timing, erased,
+    Boot, Counter, Effect, Effects, Group, Incarnation, Input, Lease, Members, Message, NodeId, Phase,
+    Protocol, Through, Timing, erased,
 };
 use serde::{Deserialize, Serialize};
 
@@ -297,6 +297,10 @@ where
 
     fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
         self.application.visit_leases(visit)
+    }
+
+    fn group(&self) -> Option<Group> {
+        self.application.group()
     }
 
     fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {

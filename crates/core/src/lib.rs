@@ -42,5 +42,5 @@ pub use members::Members;
 pub use node::{NodeId, NodeSet, NotAProcess};
 pub use observe::{Chain, Disturbance, Moment, Observer, Process, Transit};
 pub use phase::{Band, Phase};
-pub use protocol::{Boot, Incarnation, Input, Message, Protocol, Timing};
+pub use protocol::{Boot, Group, Incarnation, Input, Message, Protocol, Timing};
 pub use time::{Deviation, LONGEST, Lease, Reading, Shown, parse_time, show_time};

@@ -1,6 +1,7 @@
 //! [`Protocol`], what goes into it, and how it is brought to life.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::{Debug, Display, Formatter};
 use core::hash::Hash;
 use core::time::Duration;
@@ -62,6 +63,11 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
         false
     }
 
+    /// How this process sees the group that it belongs to; nothing if its algorithm keeps no roll.
+    fn group(&self) -> Option<Group> {
+        None
+    }
+
     /// Visits every number of the state that only grows, so that the checker can shift it back.
     fn visit_counters(&mut self, _visit: &mut dyn FnMut(Counter<'_>)) {}
 
@@ -76,6 +82,21 @@ pub trait Protocol: Clone + Eq + Hash + Debug + Send + Sync + 'static {
     /// # Panics
     /// If an assertion does not hold.
     fn assert_invariants(&self) {}
+}
+
+/// How a process sees the group that it belongs to, for whoever operates it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// The epoch that it is in, as it is written in fences.
+    pub epoch: String,
+    /// Who belongs to that, in ring order.
+    pub roll: Vec<NodeId>,
+    /// Whether it takes part itself: who was left out, or has come back just now, does not.
+    pub member: bool,
+    /// Who leads, if it knows of anybody alive.
+    pub leader: Option<NodeId>,
+    /// Who calls the next roll, while that is called: nobody is let in meanwhile.
+    pub called_by: Option<NodeId>,
 }
 
 /// What one process says to another.

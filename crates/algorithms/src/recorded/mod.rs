@@ -40,7 +40,7 @@ use alloc::vec::Vec;
 use core::fmt::{Debug, Display, Formatter};
 
 use conclave_core::{
-    Band, Boot, Counter, Effect, Effects, Incarnation, Input, Lease, Members, Message, NodeId, Phase,
+    Band, Boot, Counter, Effect, Effects, Group, Incarnation, Input, Lease, Members, Message, NodeId, Phase,
     Protocol, Through, erased,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -354,6 +354,10 @@ impl<P: Recordable> Protocol for Recorded<P> {
 
     fn visit_leases(&self, visit: &mut dyn FnMut(&str, Lease)) -> bool {
         self.inner.visit_leases(visit)
+    }
+
+    fn group(&self) -> Option<Group> {
+        self.inner.group()
     }
 
     fn assert_invariants(&self) {

@@ -824,6 +824,16 @@ impl<A: Mutex, K: Key> Protocol for Assembly<A, K> {
         self.config.consent == Consent::Majority
     }
 
+    fn group(&self) -> Option<conclave_core::Group> {
+        Some(conclave_core::Group {
+            epoch: format!("{}", self.epoch),
+            roll: self.group.iter().collect(),
+            member: self.is_member,
+            leader: self.leader(),
+            called_by: self.gathered_by,
+        })
+    }
+
     fn assert_invariants(&self) {
         for place in self.places.values() {
             place.part.assert_invariants();

@@ -58,6 +58,7 @@ pub mod frame;
 mod handle;
 pub mod hello;
 mod link;
+mod lives;
 mod merge;
 mod node;
 mod outbox;

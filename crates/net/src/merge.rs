@@ -1,5 +1,7 @@
 //! Makes one trace of the records of all processes.
 //!
+//! [`lives`](crate::lives) reads them, [`weave`](crate::weave) puts them into one order; here is what both go by.
+//!
 //! Each process wrote down what it lived through, in its order. A delivery comes after its send; beyond that the clocks
 //! of the machines decide, and ties go by the place of the process. What no process can write down is worked out:
 //!
@@ -15,15 +17,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use conclave_algorithms::family::timer_word;
 use conclave_core::NodeId;
-use conclave_trace::{Carried, Header, Record, Trace, What};
+use conclave_trace::{Carried, Record, Trace, What};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::record::{FORMAT, Line, Opening, VERSION, drop_half_a_step};
+use crate::lives::survey;
+use crate::record::Line;
 use crate::weave::Weaver;
 
 /// Why records cannot be put together.
@@ -118,6 +121,8 @@ impl Merged {
 
 /// Reads the records of all lives of all processes, and makes one trace of them, as far as they tell all of it.
 ///
+/// They are read line by line: beside the trace, no more is kept than what is in flight at a time.
+///
 /// # Errors
 /// If a file cannot be read or the records do not fit together.
 pub fn merge(paths: &[PathBuf]) -> Result<Trace, MergeError> {
@@ -129,136 +134,9 @@ pub fn merge(paths: &[PathBuf]) -> Result<Trace, MergeError> {
 /// # Errors
 /// As [`merge`].
 pub fn merge_all(paths: &[PathBuf], running: BTreeSet<NodeId>) -> Result<Merged, MergeError> {
-    let mut lives = Vec::new();
-    for path in paths {
-        lives.push(read(path)?);
-    }
-    let header = common_header(&lives)?;
-    let mut histories = histories(&header, lives)?;
-    let locks = number_locks(&mut histories, header.locks);
-    infer_crashes(&mut histories, &running);
-    let (mut trace, rest) = Weaver::new(Header { locks, ..header }, histories).weave()?;
+    let (mut trace, rest) = Weaver::new(survey(paths, &running)?).weave()?;
     trace.stamp(true);
     Ok(Merged { trace, rest, running })
-}
-
-/// The record of one life.
-struct Life {
-    path: PathBuf,
-    opening: Opening,
-    lines: Vec<Line>,
-}
-
-fn read(path: &Path) -> Result<Life, MergeError> {
-    let bytes = std::fs::read(path).map_err(|error| MergeError::Io { path: path.to_owned(), error })?;
-    let text = String::from_utf8_lossy(&bytes);
-    let mut lines = text.lines().enumerate();
-    let opening: Option<Opening> = lines.next().and_then(|(_, line)| serde_json::from_str(line).ok());
-    let opening = opening.filter(|opening| opening.format == FORMAT && opening.version == VERSION);
-    let opening = opening.ok_or_else(|| MergeError::NotARecord { path: path.to_owned() })?;
-    let is_whole = text.ends_with('\n');
-    let last = text.lines().count() - 1;
-    let mut read = Vec::new();
-    for (at, line) in lines {
-        match serde_json::from_str(line) {
-            Ok(line) => read.push(line),
-            // The process was killed while it wrote; nothing of that step has left it.
-            Err(_) if at == last && !is_whole => {}
-            Err(error) => {
-                return Err(MergeError::Broken {
-                    path: path.to_owned(),
-                    line: at + 1,
-                    why: error.to_string(),
-                });
-            }
-        }
-    }
-    drop_half_a_step(&mut read);
-    Ok(Life { path: path.to_owned(), opening, lines: read })
-}
-
-fn common_header(lives: &[Life]) -> Result<Header, MergeError> {
-    let header = lives.first().ok_or(MergeError::Nothing)?.opening.header.clone();
-    match lives.iter().find(|life| life.opening.header != header) {
-        Some(other) => Err(MergeError::AnotherRun { path: other.path.clone() }),
-        None => Ok(header),
-    }
-}
-
-/// What a process lived through: an input and what it did with it, or something that happened to it.
-pub(crate) struct Step {
-    pub lines: Vec<Line>,
-}
-
-impl Step {
-    pub fn first(&self) -> &Line {
-        &self.lines[0]
-    }
-
-    pub fn what(&self) -> &What {
-        &self.first().record.what
-    }
-}
-
-/// All lives of a process.
-pub(crate) struct History {
-    pub process: NodeId,
-    pub steps: Vec<Step>,
-    /// The last life.
-    life: u32,
-}
-
-fn histories(header: &Header, lives: Vec<Life>) -> Result<Vec<History>, MergeError> {
-    let mut sorted: BTreeMap<NodeId, BTreeMap<u32, Life>> = BTreeMap::new();
-    for life in lives {
-        let Opening { process, life: number, .. } = life.opening;
-        if sorted.entry(process).or_default().insert(number, life).is_some() {
-            return Err(MergeError::Lives { process, life: number });
-        }
-    }
-    let mut histories = Vec::new();
-    for process in &header.nodes {
-        let mut history = History { process: *process, steps: Vec::new(), life: 0 };
-        for (expected, (number, life)) in (1..).zip(sorted.remove(process).unwrap_or_default()) {
-            if number != expected {
-                return Err(MergeError::Lives { process: *process, life: expected });
-            }
-            history.append(number, life);
-        }
-        histories.push(history);
-    }
-    Ok(histories)
-}
-
-impl History {
-    fn append(&mut self, number: u32, life: Life) {
-        if self.life > 0 {
-            self.crash();
-        }
-        self.life = number;
-        for line in life.lines {
-            match self.steps.last_mut() {
-                // An effect names its input.
-                Some(step) if line.record.cause.is_some() => step.lines.push(line),
-                _ => self.steps.push(Step { lines: vec![line] }),
-            }
-        }
-    }
-
-    /// Whether there is a record of it at all.
-    pub fn is_recorded(&self) -> bool {
-        self.life > 0
-    }
-
-    /// The life that was read last is over.
-    fn crash(&mut self) {
-        let record = inferred(self.process, What::Crash { after: None }, self.last_time(), None);
-        self.steps.push(Step { lines: vec![Line::of(record)] });
-    }
-
-    fn last_time(&self) -> u64 {
-        self.steps.last().and_then(|step| step.lines.last()).map_or(0, |line| line.record.time)
-    }
 }
 
 /// Something that nobody wrote down.
@@ -267,71 +145,33 @@ pub(crate) fn inferred(process: NodeId, what: What, time: u64, cause: Option<u64
     Record { id: 0, time, process: Some(process), what, phase, clock: None, cause, lamport: 0, vector }
 }
 
-/// A last life that somebody suspects to the end is over, if it did nothing afterwards, and does not run.
-fn infer_crashes(histories: &mut [History], running: &BTreeSet<NodeId>) {
-    let mut ended: BTreeMap<(NodeId, u32), u64> = BTreeMap::new();
-    for history in histories.iter() {
-        for (that, time) in suspected_to_the_end(history) {
-            let latest = ended.entry(that).or_default();
-            *latest = time.max(*latest);
-        }
-    }
-    for history in histories {
-        let suspected = ended.get(&(history.process, history.life));
-        let is_silent = suspected.is_some_and(|suspected| history.last_time() <= *suspected);
-        if is_silent && !running.contains(&history.process) {
-            history.crash();
-        }
-    }
-}
+/// The numbers that locks get in a trace, by their names.
+#[derive(Default)]
+pub(crate) struct Names(BTreeMap<String, usize>);
 
-/// The lives that a process suspects when its record ends, and since when.
-fn suspected_to_the_end(history: &History) -> BTreeMap<(NodeId, u32), u64> {
-    let mut suspected = BTreeMap::new();
-    for step in &history.steps {
-        match step.what() {
-            What::Suspect { peer, life } => {
-                suspected.insert((*peer, life.unwrap_or(1)), step.first().record.time);
-            }
-            What::Trust { peer, life } => {
-                suspected.remove(&(*peer, life.unwrap_or(1)));
-            }
-            // A new life suspects nobody.
-            What::Restart { .. } => suspected.clear(),
+impl Names {
+    pub fn of(names: BTreeSet<String>) -> Self {
+        Self(if names.is_empty() { BTreeMap::new() } else { numbering(&names) })
+    }
+
+    /// How many locks there are, if there are so many without names.
+    pub fn locks(&self, given: usize) -> usize {
+        match self.0.values().max() {
+            // With a single lock the player would take an algorithm without names.
+            Some(last) => (last + 1).max(given).max(2),
+            None => given,
+        }
+    }
+
+    /// Speaks of a lock by its number, wherever a line speaks of it.
+    pub fn renumber(&self, line: &mut Line) {
+        let number = line.lock_name.as_ref().and_then(|name| self.0.get(name).copied());
+        match (&mut line.record.what, number) {
+            (What::Request { lock, .. } | What::Event { lock, .. }, Some(number)) => *lock = number,
+            (What::Send(carried) | What::Deliver(carried), _) => rename_in_message(carried, &self.0),
+            (What::Timer { timer }, _) => rename_in_timer(timer, &self.0),
             _ => {}
         }
-    }
-    suspected
-}
-
-/// Gives locks with names their numbers; returns how many locks there are.
-fn number_locks(histories: &mut [History], given: usize) -> usize {
-    let lines = |histories: &mut [History], each: &mut dyn FnMut(&mut Line)| {
-        histories
-            .iter_mut()
-            .flat_map(|history| &mut history.steps)
-            .flat_map(|step| &mut step.lines)
-            .for_each(each);
-    };
-    let mut names = BTreeSet::new();
-    lines(histories, &mut |line| names.extend(line.lock_name.clone()));
-    if names.is_empty() {
-        return given;
-    }
-    let numbers = numbering(&names);
-    lines(histories, &mut |line| renumber(line, &numbers));
-    // With a single lock the player would take an algorithm without names.
-    numbers.values().max().map_or(0, |last| last + 1).max(given).max(2)
-}
-
-/// Speaks of a lock by its number, wherever a line speaks of it.
-fn renumber(line: &mut Line, numbers: &BTreeMap<String, usize>) {
-    let number = line.lock_name.as_ref().and_then(|name| numbers.get(name).copied());
-    match (&mut line.record.what, number) {
-        (What::Request { lock, .. } | What::Event { lock, .. }, Some(number)) => *lock = number,
-        (What::Send(carried) | What::Deliver(carried), _) => rename_in_message(carried, numbers),
-        (What::Timer { timer }, _) => rename_in_timer(timer, numbers),
-        _ => {}
     }
 }
 
@@ -392,16 +232,6 @@ fn numbering(names: &BTreeSet<String>) -> BTreeMap<String, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn half_a_step_is_none() {
-        let line = |follow| Line { follow, ..Line::of(inferred(NodeId(1), What::Start, 0, None)) };
-        for (written, whole) in [(0, 0), (1, 1), (2, 1), (3, 1), (4, 4), (5, 5), (6, 5), (7, 7)] {
-            let mut lines: Vec<Line> = [0, 2, 0, 0, 0, 1, 0].map(line).into_iter().take(written).collect();
-            drop_half_a_step(&mut lines);
-            assert_eq!(lines.len(), whole, "of {written} lines");
-        }
-    }
 
     #[test]
     fn locks_keep_their_numbers_or_the_order_of_their_names() {

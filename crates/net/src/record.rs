@@ -130,18 +130,6 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// Drops a last step of which lines are missing: nothing of it has left the process.
-pub(crate) fn drop_half_a_step(lines: &mut Vec<Line>) {
-    let mut whole = 0;
-    while let Some(first) = lines.get(whole) {
-        let next = whole + 1 + first.follow;
-        if next > lines.len() {
-            lines.truncate(whole);
-        }
-        whole = next;
-    }
-}
-
 /// The record of the present life, being written.
 pub(crate) struct Journal<P: Protocol> {
     words: Recording<P>,
@@ -426,7 +414,7 @@ fn read_line(bytes: &[u8]) -> Option<Line> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn line(id: u64, ballast: usize) -> String {
@@ -445,7 +433,7 @@ mod tests {
         serde_json::to_string(&Line::of(record)).unwrap() + "\n"
     }
 
-    fn opening(nodes: &[u32]) -> String {
+    pub(crate) fn opening(nodes: &[u32]) -> String {
         let header = Header {
             algorithm: "echo".into(),
             nodes: nodes.iter().copied().map(NodeId).collect(),

@@ -1,108 +1,94 @@
 //! Puts what several processes lived through into one order; see [`merge`](crate::merge()).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use conclave_core::NodeId;
-use conclave_trace::{Header, Record, Trace, What};
+use conclave_trace::{Carried, Header, Record, Trace, What};
 
-use crate::merge::{History, MergeError, Rest, Step, inferred};
+use crate::lives::{History, Life, Records, Step, own_count};
+use crate::merge::{MergeError, Names, Rest, inferred};
 use crate::record::Line;
 
 /// Puts the steps of all processes into one order.
 pub(crate) struct Weaver {
     trace: Trace,
     histories: Vec<History>,
-    /// How many steps of each process are in the trace.
-    done: Vec<usize>,
-    /// Sends by process and its own count of events: where they are in the trace once they are in it.
-    sends: BTreeMap<(NodeId, u64), Option<u64>>,
+    names: Names,
+    /// The last event of each process in the trace, by its own count.
+    done: Vec<u64>,
     channels: BTreeMap<(NodeId, NodeId), Channel>,
     /// Lives that have begun, and lives that have ended, as far as the trace goes.
     present: BTreeMap<NodeId, u32>,
-    ended: BTreeSet<(NodeId, u32)>,
-    /// Lives that end at some point.
-    mortal: BTreeSet<(NodeId, u32)>,
-    /// How far the record of each process was read, if there is one.
-    reaches: BTreeMap<NodeId, Reach>,
-}
-
-/// How far the record of a process was read.
-struct Reach {
-    /// Its own count of events.
-    events: u64,
-    /// The last life that had begun.
-    life: u32,
+    ended: BTreeSet<Life>,
 }
 
 /// The messages from one process to another.
 #[derive(Default)]
 struct Channel {
-    /// Where their sends are in the trace, in order.
-    sends: Vec<u64>,
-    /// How many of them have arrived or were lost.
-    over: usize,
+    /// Those in flight, in order.
+    sent: VecDeque<Sent>,
+    /// How many have arrived or were lost.
+    over: u64,
+}
+
+/// A message in flight.
+struct Sent {
+    /// Which event of its sender it is.
+    count: u64,
+    /// Where its send is in the trace.
+    id: u64,
+    carried: Carried,
+}
+
+impl Channel {
+    fn find(&self, count: u64) -> Option<usize> {
+        self.sent.binary_search_by_key(&count, |sent| sent.count).ok()
+    }
 }
 
 impl Weaver {
-    pub fn new(header: Header, histories: Vec<History>) -> Self {
-        let mut weaver = Self {
+    pub fn new(records: Records) -> Self {
+        let Records { header, histories, names } = records;
+        let locks = names.locks(header.locks);
+        Self {
             done: vec![0; histories.len()],
             present: header.nodes.iter().map(|node| (*node, 1)).collect(),
-            trace: Trace { header, records: Vec::new() },
-            sends: BTreeMap::new(),
+            trace: Trace { header: Header { locks, ..header }, records: Vec::new() },
             channels: BTreeMap::new(),
             ended: BTreeSet::new(),
-            mortal: BTreeSet::new(),
-            reaches: BTreeMap::new(),
             histories,
-        };
-        for (place, history) in weaver.histories.iter().enumerate() {
-            let (mut life, mut events) = (1, 0);
-            for line in history.steps.iter().flat_map(|step| &step.lines) {
-                events = events.max(own_count(&line.record, place));
-                match &line.record.what {
-                    What::Send(_) => {
-                        weaver.sends.insert((history.process, own_count(&line.record, place)), None);
-                    }
-                    What::Restart { life: next, .. } => life = *next,
-                    What::Crash { .. } => {
-                        weaver.mortal.insert((history.process, life));
-                    }
-                    _ => {}
-                }
-            }
-            if history.is_recorded() {
-                weaver.reaches.insert(history.process, Reach { events, life });
-            }
+            names,
         }
-        weaver
     }
 
     pub fn weave(mut self) -> Result<(Trace, Vec<Rest>), MergeError> {
-        while let Some(place) = self.choose()? {
-            let step = &mut self.histories[place].steps[self.done[place]];
-            let lines = core::mem::take(&mut step.lines);
-            self.done[place] += 1;
-            self.append(place, lines);
+        for history in &mut self.histories {
+            history.advance(&self.names)?;
         }
-        let rest = self.rest();
+        while let Some(place) = self.choose()? {
+            let step = self.histories[place].advance(&self.names)?;
+            self.append(place, step.map(|step| step.lines).unwrap_or_default());
+        }
+        let rest = self.rest()?;
         Ok((self.trace, rest))
     }
 
     /// What is left over.
-    fn rest(&self) -> Vec<Rest> {
-        let left = |(place, history): (usize, &History)| {
-            let steps = &history.steps[self.done[place]..];
-            let first = steps.first()?;
-            let needs = match first.what() {
-                What::Deliver(carried) => carried.from,
-                What::Suspect { peer, .. } | What::Trust { peer, .. } => *peer,
-                _ => return None,
+    fn rest(&mut self) -> Result<Vec<Rest>, MergeError> {
+        let mut rest = Vec::new();
+        for history in &mut self.histories {
+            let needs = match history.present().map(Step::what) {
+                Some(What::Deliver(carried)) => carried.from,
+                Some(What::Suspect { peer, .. } | What::Trust { peer, .. }) => *peer,
+                _ => continue,
             };
-            let lines = steps.iter().map(|step| step.lines.len()).sum();
-            Some(Rest { process: history.process, lines, needs })
-        };
-        self.histories.iter().enumerate().filter_map(left).collect()
+            rest.push(Rest { process: history.process, lines: history.count_left(&self.names)?, needs });
+        }
+        Ok(rest)
+    }
+
+    fn history(&self, process: NodeId) -> Option<(usize, &History)> {
+        self.histories.iter().enumerate().find(|(_, history)| history.process == process)
     }
 
     /// The process whose next step is next: the earliest of those that can be.
@@ -110,12 +96,12 @@ impl Weaver {
         let mut best: Option<(bool, u64, usize)> = None;
         let mut is_left = false;
         for (place, history) in self.histories.iter().enumerate() {
-            let Some(step) = history.steps.get(self.done[place]) else { continue };
+            let Some(step) = history.present() else { continue };
             is_left = true;
             if !self.is_possible(history.process, step)? {
                 continue;
             }
-            let candidate = (self.is_early(place, step), step.first().record.time, place);
+            let candidate = (self.is_early(history, step), step.first().record.time, place);
             if best.is_none_or(|best| candidate < best) {
                 best = Some(candidate);
             }
@@ -130,11 +116,19 @@ impl Weaver {
     fn is_possible(&self, process: NodeId, step: &Step) -> Result<bool, MergeError> {
         match step.what() {
             What::Deliver(carried) => {
-                let send = step.first().sent.and_then(|sent| self.sends.get(&(carried.from, sent)));
-                match send {
-                    Some(send) => Ok(send.is_some()),
-                    None if self.is_unread(step) => Ok(false),
-                    None => Err(MergeError::NeverSent { process, from: carried.from }),
+                let sent = step.first().sent;
+                let channel = self.channels.get(&(carried.from, process));
+                if sent.is_some_and(|sent| channel.is_some_and(|channel| channel.find(sent).is_some())) {
+                    return Ok(true);
+                }
+                let is_yet_to_come = sent.is_some_and(|sent| {
+                    let sender = self.history(carried.from);
+                    sender.is_some_and(|(place, sender)| self.done[place] < sent && sent <= sender.events)
+                });
+                if is_yet_to_come || self.is_unread(step) {
+                    Ok(false)
+                } else {
+                    Err(MergeError::NeverSent { process, from: carried.from })
                 }
             }
             What::Suspect { peer, life } | What::Trust { peer, life } => {
@@ -146,20 +140,22 @@ impl Weaver {
 
     /// Whether what is left rests on something that was not read.
     fn is_at_the_end(&self) -> bool {
-        let next = self.histories.iter().zip(&self.done);
-        next.filter_map(|(history, done)| history.steps.get(*done)).any(|step| self.is_unread(step))
+        self.histories.iter().filter_map(History::present).any(|step| self.is_unread(step))
     }
 
     /// Whether a step rests on what its maker had not written down yet when its record was read.
     fn is_unread(&self, step: &Step) -> bool {
+        let recorded = |process: NodeId| {
+            self.history(process).map(|(_, history)| history).filter(|history| history.is_recorded())
+        };
         match step.what() {
             What::Deliver(carried) => {
-                let reach = self.reaches.get(&carried.from);
+                let sender = recorded(carried.from);
                 // Who has closed its record sends without stamps in its next life.
-                step.first().sent.is_none_or(|sent| reach.is_some_and(|reach| sent > reach.events))
+                step.first().sent.is_none_or(|sent| sender.is_some_and(|sender| sent > sender.events))
             }
             What::Suspect { peer, life } | What::Trust { peer, life } => {
-                self.reaches.get(peer).is_some_and(|reach| life.unwrap_or(1) > reach.life)
+                recorded(*peer).is_some_and(|peer| life.unwrap_or(1) > peer.last_life())
             }
             _ => false,
         }
@@ -167,35 +163,31 @@ impl Weaver {
 
     /// Whether it is the final suspicion of a life whose end is yet to come. The end should come first; but if the life
     /// did something afterwards that everything else waits for, then it was suspected while it lasted.
-    fn is_early(&self, place: usize, step: &Step) -> bool {
+    fn is_early(&self, history: &History, step: &Step) -> bool {
         let What::Suspect { peer, life } = step.what() else { return false };
         let that = (*peer, life.unwrap_or(1));
-        let later = &self.histories[place].steps[self.done[place] + 1..];
-        let is_final = !later.iter().any(
-            |step| matches!(step.what(), What::Trust { peer, life } if (*peer, life.unwrap_or(1)) == that),
-        );
-        is_final && self.mortal.contains(&that) && !self.ended.contains(&that)
+        let is_mortal = self.history(*peer).is_some_and(|(_, peer)| peer.ends(that.1));
+        is_mortal && !history.will_trust(that) && !self.ended.contains(&that)
     }
 
     fn append(&mut self, place: usize, lines: Vec<Line>) {
         let process = self.histories[place].process;
         let mut input = None;
         for line in lines {
+            let count = own_count(&line, place);
+            self.done[place] = self.done[place].max(count);
             let Line { mut record, sent, .. } = line;
             record.cause = record.cause.and(input);
             match &mut record.what {
                 What::Send(carried) => {
-                    let channel = self.channels.entry((carried.from, carried.to)).or_default();
                     let id = self.trace.records.len() as u64;
-                    channel.sends.push(id);
-                    carried.nth = channel.sends.len() as u64;
-                    self.sends.insert((process, own_count(&record, place)), Some(id));
+                    let channel = self.channels.entry((carried.from, carried.to)).or_default();
+                    carried.nth = channel.over + channel.sent.len() as u64 + 1;
+                    channel.sent.push_back(Sent { count, id, carried: carried.clone() });
                 }
                 What::Deliver(carried) => {
-                    let channel = (carried.from, carried.to);
-                    record.cause =
-                        sent.and_then(|sent| self.sends.get(&(carried.from, sent)).copied().flatten());
-                    carried.nth = self.settle(channel, record.cause, record.time);
+                    let (cause, nth) = self.settle((carried.from, carried.to), sent, record.time);
+                    (record.cause, carried.nth) = (cause, nth);
                 }
                 What::Suspect { peer, life } | What::Trust { peer, life } => {
                     // Traces name a life only if it is not the present one.
@@ -216,17 +208,18 @@ impl Weaver {
     }
 
     /// A message arrives: those of its channel that were sent before and have not arrived are lost, since the channel
-    /// keeps their order. Returns its number in the channel.
-    fn settle(&mut self, channel: (NodeId, NodeId), send: Option<u64>, time: u64) -> u64 {
+    /// keeps their order. Returns where it was sent, and its number in the channel.
+    fn settle(&mut self, channel: (NodeId, NodeId), sent: Option<u64>, time: u64) -> (Option<u64>, u64) {
         let channel = self.channels.entry(channel).or_default();
-        let at = send.and_then(|send| channel.sends.binary_search(&send).ok()).unwrap_or_default();
-        let lost = channel.sends.get(channel.over..at).unwrap_or_default().to_vec();
-        channel.over = channel.over.max(at + 1);
-        for send in lost {
-            let What::Send(carried) = self.trace.records[send as usize].what.clone() else { continue };
-            self.push(inferred(carried.to, What::Drop(carried), time, Some(send)));
+        let Some(at) = sent.and_then(|sent| channel.find(sent)) else { return (None, 1) };
+        let mut over: Vec<Sent> = channel.sent.drain(..=at).collect();
+        channel.over += over.len() as u64;
+        let nth = channel.over;
+        let arrived = over.pop().map(|sent| sent.id);
+        for Sent { id, carried, .. } in over {
+            self.push(inferred(carried.to, What::Drop(carried), time, Some(id)));
         }
-        at as u64 + 1
+        (arrived, nth)
     }
 
     fn push(&mut self, mut record: Record) -> u64 {
@@ -236,9 +229,4 @@ impl Weaver {
         self.trace.records.push(record);
         self.trace.records.len() as u64 - 1
     }
-}
-
-/// Which event of its process a record is.
-fn own_count(record: &Record, place: usize) -> u64 {
-    record.vector.as_ref().map_or(0, |vector| vector.get(place))
 }

@@ -6,14 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use conclave_core::NodeId;
-use conclave_net::Secret;
+use conclave_net::{Address, Secret};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -125,7 +124,7 @@ pub struct Member {
     /// Its name.
     pub id: NodeId,
     /// Where it listens.
-    pub address: SocketAddr,
+    pub address: Address,
     /// It, for the operating system; nothing while it is down.
     pub living: Option<Living>,
 }
@@ -174,7 +173,7 @@ pub struct Cluster {
 #[derive(Debug)]
 struct Remote {
     secret: Option<Secret>,
-    controls: BTreeMap<NodeId, SocketAddr>,
+    controls: BTreeMap<NodeId, Address>,
 }
 
 impl Cluster {
@@ -196,8 +195,9 @@ impl Cluster {
             .filter(|table| !table.contains_key("id"))
             .and_then(|table| table.get("peers")?.as_array()?.first()?.get("id")?.as_integer());
         let config = ProcessConfig::read_as(path, first.and_then(|id| u32::try_from(id).ok()))?;
-        let member = |peer: &PeerAddress| Member { id: NodeId(peer.id), address: peer.address, living: None };
-        let control = |peer: &PeerAddress| Some((NodeId(peer.id), peer.control?));
+        let member =
+            |peer: &PeerAddress| Member { id: NodeId(peer.id), address: peer.address.clone(), living: None };
+        let control = |peer: &PeerAddress| Some((NodeId(peer.id), peer.control.clone()?));
         let manifest = Manifest {
             name: config.cluster.clone(),
             algorithm: config.algorithm.clone(),
@@ -295,7 +295,7 @@ impl Cluster {
         let Some(remote) = &self.remote else { return Ok(Control::connect(&self.data(process))?) };
         let address = remote.controls.get(&process).ok_or(ClusterError::NoControl(process))?;
         let secret = remote.secret.as_ref().ok_or(ClusterError::NoControl(process))?;
-        Ok(Control::reach(*address, secret)?)
+        Ok(Control::reach(address, secret)?)
     }
 
     /// How a process stands.
@@ -378,19 +378,8 @@ impl Cluster {
             let life = self.status(member.id)?.life;
             let mut control = self.connect(member.id)?;
             for life in 1..=life {
-                let mut text = String::new();
-                let is_there = loop {
-                    let offset = text.len() as u64;
-                    match control.call(&Ask::Record { life, offset })? {
-                        Answer::Record(Some(piece)) if piece.is_empty() => break true,
-                        Answer::Record(Some(piece)) => text += &piece,
-                        Answer::Record(None) => break false,
-                        other => return Err(ControlError::Strange(format!("{other:?}")).into()),
-                    }
-                };
-                if is_there {
-                    let path = copies.join(format!("{}-{life}.jsonl", member.id.0));
-                    fs::write(&path, text).map_err(at(&path))?;
+                let path = copies.join(format!("{}-{life}.jsonl", member.id.0));
+                if copy_record(&mut control, life, &path)? {
                     records.push(path);
                 }
             }
@@ -417,6 +406,27 @@ impl Cluster {
         }
         records.sort();
         Ok(records)
+    }
+}
+
+/// Copies the record of a life, a piece at a time; false if there is none.
+fn copy_record(control: &mut Control, life: u32, path: &Path) -> Result<bool, ClusterError> {
+    let mut file = None;
+    let mut offset = 0;
+    loop {
+        match control.call(&Ask::Record { life, offset })? {
+            Answer::Record(Some(piece)) if piece.is_empty() => return Ok(file.is_some()),
+            Answer::Record(Some(piece)) => {
+                let file = match &mut file {
+                    Some(file) => file,
+                    None => file.insert(fs::File::create(path).map_err(at(path))?),
+                };
+                file.write_all(piece.as_bytes()).map_err(at(path))?;
+                offset += piece.len() as u64;
+            }
+            Answer::Record(None) => return Ok(false),
+            other => return Err(ControlError::Strange(format!("{other:?}")).into()),
+        }
     }
 }
 

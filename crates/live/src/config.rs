@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use conclave_core::{Deviation, Incarnation, NodeId, Timing};
-use conclave_net::{ClockConfig, DetectorConfig, NodeConfig, Secret, TlsConfig};
+use conclave_net::{Address, ClockConfig, DetectorConfig, Fingerprint, NodeConfig, Secret, TlsConfig};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -71,11 +71,11 @@ pub struct ProcessConfig {
 pub struct PeerAddress {
     /// Its name.
     pub id: u32,
-    /// Where the others find it.
-    pub address: SocketAddr,
+    /// Where the others find it: `10.0.0.1:7001`, or `node-1.lab:7001`, which is looked up at every connection.
+    pub address: Address,
     /// Where it takes orders from other machines, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control: Option<SocketAddr>,
+    pub control: Option<Address>,
 }
 
 /// Where certificates are; a relative path starts at the file.
@@ -88,6 +88,16 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+    /// SHA-256 fingerprints of certificates that are refused although the authority has signed them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+}
+
+impl TlsFiles {
+    fn refused(&self) -> Result<BTreeSet<Fingerprint>, String> {
+        let parsed = self.refused.iter().map(|text| text.parse());
+        parsed.collect::<Result<_, _>>().map_err(|error: conclave_net::NoFingerprint| error.to_string())
+    }
 }
 
 fn record_mb() -> u64 {
@@ -191,8 +201,8 @@ impl ProcessConfig {
 
     /// Where this process takes orders from other machines, if it does.
     #[must_use]
-    pub fn control(&self) -> Option<SocketAddr> {
-        self.peers.iter().find(|peer| peer.id == self.id).and_then(|peer| peer.control)
+    pub fn control(&self) -> Option<Address> {
+        self.peers.iter().find(|peer| peer.id == self.id).and_then(|peer| peer.control.clone())
     }
 
     /// The secret that every connection shows knowledge of.
@@ -219,7 +229,8 @@ impl ProcessConfig {
         if self.life == Some(0) {
             return Some("lives are counted from 1".into());
         }
-        self.deviation().err()
+        let refused = self.tls.as_ref().and_then(|tls| tls.refused().err());
+        refused.or_else(|| self.deviation().err())
     }
 
     fn deviation(&self) -> Result<Deviation, String> {
@@ -250,18 +261,20 @@ impl ProcessConfig {
     /// The same for the driver.
     #[must_use]
     pub fn node(&self) -> NodeConfig {
-        let peers = self.peers.iter().map(|peer| (NodeId(peer.id), peer.address)).collect();
+        let peers: Vec<(NodeId, Address)> =
+            self.peers.iter().map(|peer| (NodeId(peer.id), peer.address.clone())).collect();
         let usual =
             NodeConfig::new(NodeId(self.id), peers, &self.cluster, &self.algorithm, self.data.clone());
         let ms = Duration::from_millis;
         NodeConfig {
-            listen: self.listen.unwrap_or(usual.listen),
+            listen: self.listen.map_or(usual.listen, Address::Fixed),
             timing: Timing { transmission: ms(self.transmission_ms), processing: ms(self.processing_ms) },
             detector: DetectorConfig { at_least: ms(self.suspect_after_ms), ..DetectorConfig::default() },
             tls: self.tls.as_ref().map(|tls| TlsConfig {
                 authority: tls.authority.clone(),
                 certificate: tls.certificate.clone(),
                 key: tls.key.clone(),
+                refused: tls.refused().unwrap_or_default(),
             }),
             insecure: self.insecure,
             secret: self.known_secret(),
@@ -299,6 +312,17 @@ quorum = "plane"
         assert_eq!(ProcessConfig::read(&path).expect("it is right"), config);
     }
 
+    #[test]
+    fn processes_may_have_names() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("node.toml");
+        std::fs::write(&path, FILE.replace("127.0.0.1", "node.lab")).expect("it can be written");
+        let config = ProcessConfig::read(&path).expect("it is right");
+        assert_eq!(config.node().peers[0].1.to_string(), "node.lab:7001");
+        assert_eq!(config.node().listen.to_string(), "node.lab:7002");
+        assert_eq!(toml::from_str::<ProcessConfig>(&config.text()).as_ref(), Ok(&config));
+    }
+
     /// One file for all processes, and for whoever gives them orders.
     #[test]
     fn one_file_describes_all_processes() {
@@ -329,6 +353,14 @@ quorum = "plane"
             (FILE.replace("7001\"", "7001\", control = \"127.0.0.1:8001\""), "without a secret anybody"),
             (format!("life = 0\n{FILE}"), "lives are counted from 1"),
             (format!("secret = \"short\"\n{FILE}"), "a secret has at least 16 characters"),
+            (FILE.replace("127.0.0.1:7001", "node-1.lab"), "'node-1.lab' has no port"),
+            (FILE.replace("127.0.0.1:7001", "node 1:7001"), "'node 1' is no host"),
+            (
+                format!(
+                    "{FILE}[tls]\nauthority = \"a\"\ncertificate = \"c\"\nkey = \"k\"\nrefused = [\"ab\"]\n"
+                ),
+                "'ab' is no fingerprint",
+            ),
         ];
         for (text, word) in wrong {
             std::fs::write(&path, text).expect("it can be written");

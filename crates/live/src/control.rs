@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use conclave_algorithms::Name;
 use conclave_algorithms::desk::{Standing, Wish, Word};
-use conclave_core::NodeId;
-use conclave_net::Secret;
+use conclave_core::{Group, NodeId};
 use conclave_net::secret::{Nonce, Side};
+use conclave_net::{Address, Resolver, Secret};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -104,6 +104,8 @@ pub struct Status {
     pub overhead_messages: BTreeMap<String, u64>,
     /// How often somebody did on the wire what is not allowed.
     pub complaints: u64,
+    /// The epoch that it is in, who belongs to that and who leads, where processes recover as a group.
+    pub group: Option<Group>,
 }
 
 /// How a process stands with another.
@@ -115,6 +117,8 @@ pub struct PeerStatus {
     pub suspected: bool,
     /// Whether the links with it are cut.
     pub cut: bool,
+    /// Who carries the connection to it, if it cannot be reached straight.
+    pub via: Option<NodeId>,
     /// Messages to it that it has not acknowledged.
     pub waiting: usize,
     /// Messages that were sent to it again.
@@ -176,10 +180,10 @@ impl Control {
     ///
     /// # Errors
     /// If nobody answers there, or not as a process does.
-    pub fn reach(address: SocketAddr, secret: &Secret) -> Result<Self, ControlError> {
+    pub fn reach(address: &Address, secret: &Secret) -> Result<Self, ControlError> {
         let path = PathBuf::from(address.to_string());
         let silent = |error| ControlError::Silent { path: path.clone(), error };
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(silent)?;
+        let stream = dial(address).map_err(silent)?;
         stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE))).map_err(silent)?;
         let mut control = Self::over(Wire::Tcp(stream), None, path.clone());
         control.read_line().map_err(silent)?;
@@ -275,6 +279,18 @@ impl Control {
     fn failed(&self, error: io::Error) -> ControlError {
         ControlError::Silent { path: self.path.clone(), error }
     }
+}
+
+/// Connects to where a process is found now: the first of its addresses that answers.
+fn dial(address: &Address) -> io::Result<TcpStream> {
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for found in Resolver::default().look_up(address)? {
+        match TcpStream::connect_timeout(&found, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 /// Asks on a connection whose answers are read elsewhere.

@@ -219,7 +219,7 @@ async fn serve(
     let numbers = Arc::new(AtomicU64::new(1));
     if let (Some(address), Some(secret)) = (process.control(), process.known_secret()) {
         let failed = |error| ProcessError::Socket { path: address.to_string().into(), error };
-        let remote = TcpListener::bind(address).await.map_err(failed)?;
+        let remote = TcpListener::bind(address.to_string()).await.map_err(failed)?;
         acceptors.spawn(accept_remote(remote, secret, clients_in.clone(), Arc::clone(&numbers)));
     }
     acceptors.spawn(accept(listener, clients_in, numbers));
@@ -524,6 +524,7 @@ impl Office {
             messages: counts(false),
             overhead_messages: counts(true),
             complaints: status.complaints,
+            group: status.group,
         }
     }
 
@@ -564,14 +565,15 @@ fn for_all(peers: &[NodeId], each: impl Fn(NodeId) -> bool) -> Answer {
 }
 
 fn peer_status(peer: &conclave_net::PeerStatus) -> PeerStatus {
-    let refused = peer.refused_by_us.as_ref().or(peer.refused_by_it.as_ref());
+    let refused = peer.refused_by_us.as_ref().or(peer.refused_by_it.as_ref()).map(ToString::to_string);
     PeerStatus {
         connected: peer.connected_to && peer.connected_from,
         suspected: peer.suspected,
         cut: peer.cut,
+        via: peer.via,
         waiting: peer.waiting,
         resent: peer.resent,
-        refused: refused.map(ToString::to_string),
+        refused: refused.or_else(|| peer.unnamed.clone()),
     }
 }
 

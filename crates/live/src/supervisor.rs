@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use conclave_core::{Deviation, NodeId};
-use conclave_net::Secret;
+use conclave_net::{Address, Secret};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cluster::{
@@ -84,7 +84,7 @@ impl Supervisor {
         clear(&dir, &plan.name)?;
         create_private(&dir).map_err(at(&dir))?;
         let ports = free_ports(plan.ids.len())?;
-        let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let address = |port: u16| Address::Fixed((Ipv4Addr::LOCALHOST, port).into());
         let processes = plan.ids.iter().zip(ports);
         let processes: Vec<Member> =
             processes.map(|(id, port)| Member { id: *id, address: address(port), living: None }).collect();
@@ -368,7 +368,7 @@ fn clear(dir: &Path, name: &str) -> Result<(), ClusterError> {
 fn write_configs(dir: &Path, plan: &Plan, processes: &[Member]) -> Result<(), ClusterError> {
     let peers: Vec<PeerAddress> = processes
         .iter()
-        .map(|member| PeerAddress { id: member.id.0, address: member.address, control: None })
+        .map(|member| PeerAddress { id: member.id.0, address: member.address.clone(), control: None })
         .collect();
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let secret = Secret::random().map_err(at(dir))?;

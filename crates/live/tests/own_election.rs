@@ -19,7 +19,11 @@ fn configs(home: &Path) -> Vec<ProcessConfig> {
     let ports = free_ports(3).expect("there are ports");
     let peers: Vec<PeerAddress> = (1..)
         .zip(ports)
-        .map(|(id, port)| PeerAddress { id, address: ([127, 0, 0, 1], port).into(), control: None })
+        .map(|(id, port)| PeerAddress {
+            id,
+            address: std::net::SocketAddr::from(([127, 0, 0, 1], port)).into(),
+            control: None,
+        })
         .collect();
     let config = |peer: &PeerAddress| ProcessConfig {
         cluster: "ours".into(),

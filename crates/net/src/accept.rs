@@ -1,9 +1,12 @@
 //! The way from the peers: accepts connections, finds out who speaks, and hands on what it says, in order and once.
+//!
+//! **Strangers.** Who has not said yet who it is has a place among few. Where there are too many, the oldest from where most come
+//! from has to go: whoever opens connections without end pushes out its own, and nobody from elsewhere.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use conclave_core::{Incarnation, Protocol};
@@ -16,8 +19,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::frame::{Frame, Stamp, decode};
 use crate::hello::{HELLO_LIMIT, Hello, Refusal};
 use crate::peer::{Arrival, Hub, Inbound, Peer, Stage, lock};
+use crate::relay::carry;
 use crate::secret::{Nonce, Secret, Side};
-use crate::stream::{Broken, Connection, Stream};
+use crate::stream::{Broken, Carrier, Connection, Stream};
 
 /// An acknowledgement is due after so many messages; with fewer, at the next beat.
 const ACK_EVERY: u64 = 64;
@@ -40,7 +44,7 @@ pub(crate) async fn run<P: Protocol>(hub: Arc<Hub<P>>, listener: TcpListener) {
                             task.await;
                         }
                     });
-                    strangers.admit(number, handle);
+                    strangers.admit(number, address.ip(), handle);
                     let _ = open.send(());
                 }
                 // Out of file descriptors, perhaps: others must give some back first.
@@ -55,31 +59,57 @@ pub(crate) async fn run<P: Protocol>(hub: Arc<Hub<P>>, listener: TcpListener) {
     }
 }
 
-/// Connections that have not said yet who they are, by age.
+/// Connections that have not said yet who they are.
 struct Strangers {
     most: usize,
-    waiting: Mutex<BTreeMap<u64, AbortHandle>>,
+    waiting: Mutex<Waiting>,
+}
+
+/// From where they come, and by age.
+type Waiting = BTreeMap<Source, BTreeMap<u64, AbortHandle>>;
+
+/// Who can be told apart by an address: a host, or with IPv6 a network, of which one host may have all addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Host(Ipv4Addr),
+    Network(u64),
+}
+
+impl From<IpAddr> for Source {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(host) => Self::Host(host),
+            IpAddr::V6(host) => Self::Network((host.to_bits() >> 64) as u64),
+        }
+    }
 }
 
 impl Strangers {
     fn new(most: usize) -> Self {
-        Self { most, waiting: Mutex::new(BTreeMap::new()) }
+        Self { most, waiting: Mutex::new(Waiting::new()) }
     }
 
-    /// Lets one in; if there are too many, the oldest has to go: an honest peer says at once who it is.
-    fn admit(&self, number: u64, handle: AbortHandle) {
+    /// Lets one in. If there are too many, the oldest from where most come from has to go: an honest peer says at once who it
+    /// is.
+    fn admit(&self, number: u64, from: IpAddr, handle: AbortHandle) {
         let mut waiting = lock(&self.waiting);
-        waiting.insert(number, handle);
-        if waiting.len() > self.most
-            && let Some((_, oldest)) = waiting.pop_first()
+        waiting.entry(from.into()).or_default().insert(number, handle);
+        let total: usize = waiting.values().map(BTreeMap::len).sum();
+        if total > self.most
+            && let Some(crowd) = waiting.values_mut().max_by_key(|crowd| crowd.len())
+            && let Some((_, oldest)) = crowd.pop_first()
         {
             oldest.abort();
         }
     }
 
     /// It said who it is, or went away.
-    fn leave(&self, number: u64) {
-        lock(&self.waiting).remove(&number);
+    fn leave(&self, number: u64, from: IpAddr) {
+        let mut waiting = lock(&self.waiting);
+        if let Some(crowd) = waiting.get_mut(&from.into()) {
+            crowd.remove(&number);
+        }
+        waiting.retain(|_, crowd| !crowd.is_empty());
     }
 }
 
@@ -92,7 +122,7 @@ async fn welcome<P: Protocol>(
     address: SocketAddr,
 ) {
     let greeted = timeout(hub.limits.handshake, greet(&hub, stream)).await;
-    strangers.leave(number);
+    strangers.leave(number, address.ip());
     let (mut connection, hello) = match greeted {
         Ok(Ok(greeted)) => greeted,
         Ok(Err(broken)) => return hub.complaints.about(&address.ip(), &broken),
@@ -108,9 +138,13 @@ async fn welcome<P: Protocol>(
             return connection.refuse(why).await;
         }
     };
+    if let Some(to) = hello.onward {
+        return carry(&hub, &peer, to, connection).await;
+    }
+    let link = hello.via.and_then(|carrier| hub.peers.get(&carrier)).unwrap_or(&peer);
     let broken = tokio::select! {
         ended = serve(&hub, &peer, &hello, &mut connection) => ended.err().unwrap_or(Broken::Closed),
-        () = peer.until_cut(true) => Broken::Refused(Refusal::Cut),
+        () = link.until_cut(true) => Broken::Refused(Refusal::Cut),
     };
     tracing::debug!("connection from {}: {broken}", peer.id);
     let refusal = match broken {
@@ -128,8 +162,8 @@ async fn welcome<P: Protocol>(
 async fn greet<P: Protocol>(hub: &Hub<P>, stream: TcpStream) -> Result<(Connection, Hello), Broken> {
     stream.set_nodelay(true)?;
     let stream = match &hub.tls {
-        Some(tls) => tls.accept(stream).await?,
-        None => Stream::Plain(stream),
+        Some(tls) => tls.accept(Carrier::Tcp(stream)).await?,
+        None => Stream::Plain(Carrier::Tcp(stream)),
     };
     let mut connection = Connection::new(stream, HELLO_LIMIT, hub.limits.stall);
     let first = match connection.receive().await {
@@ -172,7 +206,11 @@ fn judge<P: Protocol>(hub: &Hub<P>, connection: &Connection, hello: &Hello) -> R
     if hub.tls.as_ref().is_some_and(|tls| !tls.names(connection.stream(), hello.from)) {
         return Err(Refusal::Certificate);
     }
-    if *peer.cut.borrow() {
+    let link = match hello.via {
+        Some(carrier) => hub.peers.get(&carrier).ok_or(Refusal::Garbage)?,
+        None => peer,
+    };
+    if link.is_cut() {
         return Err(Refusal::Cut);
     }
     if !hub.is_running() {
@@ -228,7 +266,7 @@ async fn read<P: Protocol>(
     let mut contact = Some(contact);
     let mut acknowledged = inbound.received;
     // One timer for the whole connection, set again only when it runs out.
-    let silence = silence(hub);
+    let silence = hub.silence();
     let mut last_heard = Instant::now();
     let mut alarm = core::pin::pin!(sleep_until(last_heard + silence));
     loop {
@@ -239,6 +277,7 @@ async fn read<P: Protocol>(
                 return Err(Refusal::Stopping.into());
             }
             peer.counts.connected_from.store(true, Ordering::Relaxed);
+            lock(&peer.counts.refused_by_us).take();
             // If we are waiting to connect to it: now it is there.
             peer.nudge.notify_one();
         }
@@ -249,6 +288,7 @@ async fn read<P: Protocol>(
             if let Err(TrySendError::Full(arrival) | TrySendError::Closed(arrival)) =
                 hub.inbox.try_send(arrival)
             {
+                let _deaf = Deaf::to(hub, peer);
                 tokio::select! {
                     permit = hub.inbox.reserve() => permit.map_err(|_| Refusal::Stopping)?.send(arrival),
                     _ = turn.changed() => return Err(Broken::Superseded),
@@ -262,7 +302,8 @@ async fn read<P: Protocol>(
             return Err(Broken::Bye);
         }
         let unacknowledged = inbound.received - acknowledged;
-        if unacknowledged >= ACK_EVERY || (beat && unacknowledged > 0) {
+        // A beat is always answered: whoever beats hears that it is heard.
+        if unacknowledged >= ACK_EVERY || beat {
             connection.send(&Frame::Ack { upto: inbound.received }).await?;
             acknowledged = inbound.received;
         }
@@ -283,9 +324,23 @@ async fn read<P: Protocol>(
     }
 }
 
-/// A peer beats: a connection that is silent for much longer is half open.
-fn silence<P: Protocol>(hub: &Hub<P>) -> Duration {
-    hub.limits.stall.max(hub.detector.beat * 10)
+/// While nothing that a peer says is read, it is not silent.
+struct Deaf<'a, P: Protocol> {
+    hub: &'a Hub<P>,
+    peer: &'a Peer,
+}
+
+impl<'a, P: Protocol> Deaf<'a, P> {
+    fn to(hub: &'a Hub<P>, peer: &'a Peer) -> Self {
+        peer.pulse().stop_listening(hub.now());
+        Self { hub, peer }
+    }
+}
+
+impl<P: Protocol> Drop for Deaf<'_, P> {
+    fn drop(&mut self) {
+        self.peer.pulse().listen(self.hub.now());
+    }
 }
 
 /// What one read brought.
@@ -318,12 +373,17 @@ fn batch<P: Protocol>(
             Frame::Data { .. } => return Err(Refusal::Missing.into()),
             Frame::Beat => batch.beat = true,
             Frame::Bye => batch.bye = true,
+            Frame::Hears(heard) if heard.len() <= hub.size => {
+                *lock(&peer.hears) = heard.into_iter().collect();
+            }
             Frame::Refusal(why) => return Err(Broken::RefusedByPeer(why)),
             Frame::Hello(_)
             | Frame::Challenge { .. }
             | Frame::Proof(_)
             | Frame::Welcome(_)
-            | Frame::Ack { .. } => return Err(Refusal::Garbage.into()),
+            | Frame::Ack { .. }
+            | Frame::Onward
+            | Frame::Hears(_) => return Err(Refusal::Garbage.into()),
         }
     }
     let (now, mut pulse) = (hub.now(), peer.pulse());
@@ -358,5 +418,37 @@ mod tests {
         for bad in [stamp(3, &[1, 2, 3]), stamp(3, &[u64::MAX]), stamp(u64::MAX, &[1])] {
             assert_eq!(checked(bad, 2), Err(Refusal::Garbage));
         }
+    }
+
+    /// Whoever opens connections without end pushes out its own.
+    #[tokio::test]
+    async fn a_crowd_pushes_out_nobody_from_elsewhere() {
+        let strangers = Strangers::new(8);
+        let waits = || tokio::spawn(core::future::pending::<()>()).abort_handle();
+        let (honest, crowd) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 66]));
+        let peer = waits();
+        strangers.admit(0, honest, peer.clone());
+        let pushed: Vec<AbortHandle> = (1..=1_000)
+            .map(|number| {
+                let handle = waits();
+                strangers.admit(number, crowd, handle.clone());
+                handle
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(!peer.is_finished(), "it came from elsewhere");
+        assert_eq!(pushed.iter().filter(|handle| !handle.is_finished()).count(), 7);
+        strangers.leave(0, honest);
+        (994..=1_000).for_each(|number| strangers.leave(number, crowd));
+        assert!(lock(&strangers.waiting).is_empty());
+    }
+
+    #[test]
+    fn a_network_of_one_host_is_one_source() {
+        let source = |text: &str| Source::from(text.parse::<IpAddr>().unwrap());
+        assert_eq!(source("2001:db8::1"), source("2001:db8::ffff:2"));
+        assert_ne!(source("2001:db8::1"), source("2001:db8:0:1::1"));
+        assert_eq!(source("::ffff:10.0.0.1"), source("10.0.0.1"));
+        assert_ne!(source("10.0.0.2"), source("10.0.0.1"));
     }
 }

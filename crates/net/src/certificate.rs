@@ -1,5 +1,6 @@
 //! Makes the certificates of a group.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -59,6 +60,7 @@ pub fn in_dir(dir: &Path, id: NodeId) -> TlsConfig {
         authority: dir.join("authority.pem"),
         certificate: dir.join(format!("node-{}.pem", id.0)),
         key: dir.join(format!("node-{}.key", id.0)),
+        refused: BTreeSet::new(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! What a node is told when it is started, and whether that makes sense.
 
 use core::time::Duration;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use conclave_core::{Incarnation, Members, NodeId, Timing};
 use thiserror::Error;
 
+use crate::address::Address;
 use crate::detector::DetectorConfig;
 use crate::secret::Secret;
 use crate::tls::TlsConfig;
@@ -17,9 +17,9 @@ pub struct NodeConfig {
     /// Its own name.
     pub id: NodeId,
     /// All processes with their addresses, itself among them, in ring order.
-    pub peers: Vec<(NodeId, SocketAddr)>,
+    pub peers: Vec<(NodeId, Address)>,
     /// Where it listens; not always what its peers call it by.
-    pub listen: SocketAddr,
+    pub listen: Address,
     /// The name of the group: letters, digits and `-`. A node of another group is refused.
     pub cluster: String,
     /// The name of the algorithm. Two nodes that run different ones do not talk.
@@ -54,12 +54,15 @@ impl NodeConfig {
     #[must_use]
     pub fn new(
         id: NodeId,
-        peers: Vec<(NodeId, SocketAddr)>,
+        peers: Vec<(NodeId, impl Into<Address>)>,
         cluster: &str,
         protocol: &str,
         data: PathBuf,
     ) -> Self {
-        let listen = peers.iter().find(|(peer, _)| *peer == id).map_or(([127, 0, 0, 1], 0).into(), |p| p.1);
+        let peers: Vec<(NodeId, Address)> =
+            peers.into_iter().map(|(peer, address)| (peer, address.into())).collect();
+        let own = peers.iter().find(|(peer, _)| *peer == id).map(|(_, address)| address.clone());
+        let listen = own.unwrap_or(Address::Fixed(([127, 0, 0, 1], 0).into()));
         Self {
             id,
             peers,
@@ -97,8 +100,8 @@ impl NodeConfig {
         if self.protocol.is_empty() || self.protocol.len() > 255 {
             return Err(ConfigError::Protocol);
         }
-        if self.tls.is_none() && !self.insecure && !self.listen.ip().is_loopback() {
-            return Err(ConfigError::Insecure(self.listen));
+        if self.tls.is_none() && !self.insecure && !self.listen.is_loopback() {
+            return Err(ConfigError::Insecure(self.listen.clone()));
         }
         self.limits.validate()?;
         self.detector.validate()?;
@@ -129,7 +132,7 @@ pub struct Limits {
     pub requests: usize,
     /// Events that wait for the application; then the state machine waits.
     pub events: usize,
-    /// Connections that have not said yet who they are; beyond it the oldest is closed.
+    /// Connections that have not said yet who they are; beyond it the oldest from where most come from is closed.
     pub strangers: usize,
     /// How long a connection may take to be made and to say who it is.
     pub handshake: Duration,
@@ -204,7 +207,7 @@ pub enum ConfigError {
     #[error(
         "{0} can be reached from other machines: give certificates, or say `insecure` if the network is trusted"
     )]
-    Insecure(SocketAddr),
+    Insecure(Address),
     /// A limit makes no sense.
     #[error("the limits do not fit: {0}")]
     Limits(&'static str),
@@ -218,7 +221,8 @@ mod tests {
     use super::*;
 
     fn config() -> NodeConfig {
-        let peers = (1..=3).map(|id| (NodeId(id), ([127, 0, 0, 1], 7_000).into())).collect();
+        let address: Address = "127.0.0.1:7000".parse().unwrap();
+        let peers = (1..=3).map(|id| (NodeId(id), address.clone())).collect();
         NodeConfig::new(NodeId(1), peers, "test", "echo", PathBuf::from("nowhere"))
     }
 
@@ -230,14 +234,15 @@ mod tests {
     #[test]
     fn what_does_not_is_refused_with_a_reason() {
         type Change = fn(&mut NodeConfig);
-        let outside: SocketAddr = ([0, 0, 0, 0], 7_000).into();
+        let outside = |text: &str| ConfigError::Insecure(text.parse().unwrap());
         let cases: Vec<(Change, ConfigError)> = vec![
             (|c| c.peers[2].0 = NodeId(1), ConfigError::Twice(NodeId(1))),
             (|c| c.id = NodeId(9), ConfigError::NotAMember(NodeId(9))),
             (|c| c.cluster = "a b".into(), ConfigError::Cluster("a b".into())),
             (|c| c.cluster = "-a".into(), ConfigError::Cluster("-a".into())),
             (|c| c.protocol.clear(), ConfigError::Protocol),
-            (|c| c.listen = ([0, 0, 0, 0], 7_000).into(), ConfigError::Insecure(outside)),
+            (|c| c.listen = "0.0.0.0:7000".parse().unwrap(), outside("0.0.0.0:7000")),
+            (|c| c.listen = "node-1.lab:7000".parse().unwrap(), outside("node-1.lab:7000")),
             (|c| c.limits.inbox = 0, ConfigError::Limits("nothing would ever get through")),
         ];
         for (change, expected) in cases {
@@ -250,7 +255,7 @@ mod tests {
     #[test]
     fn beyond_this_machine_needs_a_word_or_certificates() {
         let mut config = config();
-        config.listen = ([0, 0, 0, 0], 7_000).into();
+        config.listen = "0.0.0.0:7000".parse().unwrap();
         config.insecure = true;
         assert!(config.validate().is_ok());
     }

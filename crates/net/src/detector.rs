@@ -4,8 +4,15 @@
 //! detector learns how the gaps between arrivals are spread, and from that how unlikely the present silence is:
 //! phi = 8 means that a living peer is silent for so long once in 10^8 times. So the timeout follows the network.
 //!
+//! The timeout has bounds: no silence below [`at_least`](DetectorConfig::at_least) makes a suspect, however steady the beats
+//! were, and every silence of [`patience`](DetectorConfig::patience) times that does, however unsteady.
+//!
 //! Only beats are learnt from. Anything else that arrives shows that the peer is alive, but its rhythm is that of the
-//! application, and a burst of messages must not make the pause after it look like death.
+//! application, and a burst of messages must not make the pause after it look like death. A handshake is no sign of life:
+//! whoever answers it may refuse to go on.
+//!
+//! Silence is only what could have been heard: time in which this process stood still ([`Detector::excuse`]), or did not read
+//! because it had too much to do ([`Detector::stop_listening`]), does not count.
 //!
 //! Time is handed in, as the time since some fixed moment; nothing here reads a clock.
 
@@ -27,6 +34,8 @@ pub struct DetectorConfig {
     pub min_deviation: Duration,
     /// A silence shorter than this never makes a suspect.
     pub at_least: Duration,
+    /// A silence of so many times that always does.
+    pub patience: u32,
     /// How long a peer that has not been heard of yet is given to come up.
     pub grace: Duration,
 }
@@ -39,6 +48,7 @@ impl Default for DetectorConfig {
             window: 100,
             min_deviation: Duration::from_millis(50),
             at_least: Duration::from_millis(500),
+            patience: 10,
             grace: Duration::from_secs(5),
         }
     }
@@ -56,6 +66,8 @@ impl DetectorConfig {
             "the least deviation must be positive"
         } else if self.at_least <= self.beat {
             "the least timeout must be longer than a beat"
+        } else if self.patience == 0 {
+            "the longest timeout must not be shorter than the least"
         } else {
             return Ok(());
         };
@@ -74,6 +86,10 @@ pub struct Detector {
     last_beat: Option<Duration>,
     /// The last sign of life; before the first, the moment until which nothing is expected.
     last_sign: Duration,
+    /// Whether there was any.
+    was_heard: bool,
+    /// Since when nothing that it says is read.
+    deaf_since: Option<Duration>,
 }
 
 impl Detector {
@@ -82,7 +98,16 @@ impl Detector {
     pub fn new(config: DetectorConfig, now: Duration) -> Self {
         let last_sign = now + config.grace.saturating_sub(config.at_least);
         let gaps = VecDeque::with_capacity(config.window);
-        Self { config, gaps, sum: 0.0, sum_of_squares: 0.0, last_beat: None, last_sign }
+        Self {
+            config,
+            gaps,
+            sum: 0.0,
+            sum_of_squares: 0.0,
+            last_beat: None,
+            last_sign,
+            was_heard: false,
+            deaf_since: None,
+        }
     }
 
     /// Another connection begins: the pause between says nothing about beats. Nor is it a sign of life, before anything has
@@ -102,6 +127,31 @@ impl Detector {
     /// Something else arrived.
     pub fn heard(&mut self, now: Duration) {
         self.last_sign = now;
+        self.was_heard = true;
+    }
+
+    /// For so long nothing could be heard, because this process stood still.
+    pub fn excuse(&mut self, span: Duration, now: Duration) {
+        let later = |moment: Duration| if moment < now { (moment + span).min(now) } else { moment };
+        self.last_sign = later(self.last_sign);
+        self.last_beat = self.last_beat.map(later);
+    }
+
+    /// From now on nothing that the peer says is read: there is too much to do with what it has said.
+    pub fn stop_listening(&mut self, now: Duration) {
+        self.deaf_since.get_or_insert(now);
+    }
+
+    /// What it says is read again.
+    pub fn listen(&mut self, now: Duration) {
+        if let Some(since) = self.deaf_since.take() {
+            self.excuse(now.saturating_sub(since), now);
+        }
+    }
+
+    /// How long the peer has been silent, as far as could be heard.
+    fn silence(&self, now: Duration) -> Duration {
+        self.deaf_since.unwrap_or(now).min(now).saturating_sub(self.last_sign)
     }
 
     fn learn(&mut self, gap: f64) {
@@ -118,7 +168,11 @@ impl Detector {
     /// How unlikely the present silence is, as a negative power of ten.
     #[must_use]
     pub fn phi(&self, now: Duration) -> f64 {
-        let silence = now.saturating_sub(self.last_sign).as_secs_f64();
+        self.phi_of(self.silence(now))
+    }
+
+    fn phi_of(&self, silence: Duration) -> f64 {
+        let silence = silence.as_secs_f64();
         let (mean, deviation) = self.spread();
         // The logistic approximation of the normal distribution; good to 10^-4, and it never becomes zero.
         let y = (silence - mean) / deviation;
@@ -146,7 +200,19 @@ impl Detector {
     /// Whether the peer has been silent for too long.
     #[must_use]
     pub fn is_suspect(&self, now: Duration) -> bool {
-        now.saturating_sub(self.last_sign) > self.config.at_least && self.phi(now) > self.config.threshold
+        self.is_too_long(self.silence(now))
+    }
+
+    /// Whether the peer has been heard so lately that twice the silence would not make it a suspect: then others may rely
+    /// on its being heard here.
+    #[must_use]
+    pub fn is_fresh(&self, now: Duration) -> bool {
+        self.was_heard && !self.is_too_long(2 * self.silence(now))
+    }
+
+    fn is_too_long(&self, silence: Duration) -> bool {
+        let DetectorConfig { at_least, patience, threshold, .. } = self.config;
+        silence > at_least && (silence > at_least * patience || self.phi_of(silence) > threshold)
     }
 }
 
@@ -187,6 +253,50 @@ mod tests {
         let (nervous, now) = beaten(&[100; 50]);
         let (patient, later) = beaten(&unsteady);
         assert!(timeout(&patient, later) > 2 * timeout(&nervous, now));
+    }
+
+    /// However slowly the beats came, a silence of ten times the least timeout is too long.
+    #[test]
+    fn the_timeout_has_bounds() {
+        let (detector, now) = beaten(&[4_000; 50]);
+        assert_eq!(timeout(&detector, now), 4_282);
+        let unsteady: Vec<u64> = (0..100).map(|k| if k % 2 == 0 { 4_900 } else { 50 }).collect();
+        let (detector, now) = beaten(&unsteady);
+        assert_eq!(timeout(&detector, now), 5_001, "phi alone would wait for 16 s");
+    }
+
+    /// Time in which this process stood still is no silence of others; but who was silent before still is.
+    #[test]
+    fn what_could_not_be_heard_is_no_silence() {
+        let (mut detector, now) = beaten(&[100; 50]);
+        detector.excuse(ms(3_000), ms(now + 3_400));
+        assert!(!detector.is_suspect(ms(now + 3_400)));
+        assert!(detector.is_suspect(ms(now + 3_501)));
+        detector.excuse(ms(9_000), ms(now + 12_501));
+        assert!(detector.is_suspect(ms(now + 12_501)), "it was suspected before");
+        detector.beat(ms(now + 12_600));
+        detector.excuse(ms(5_000), ms(now + 12_650));
+        assert!(!detector.is_suspect(ms(now + 12_700)));
+        assert!(detector.is_suspect(ms(now + 13_151)), "an excuse does not reach into the future");
+    }
+
+    #[test]
+    fn whoever_is_not_read_is_not_suspected() {
+        let (mut detector, now) = beaten(&[100; 50]);
+        detector.stop_listening(ms(now + 50));
+        assert!(!detector.is_suspect(ms(now + 60_000)));
+        detector.listen(ms(now + 60_000));
+        assert!(!detector.is_suspect(ms(now + 60_000 + 450)));
+        assert!(detector.is_suspect(ms(now + 60_000 + 451)));
+    }
+
+    #[test]
+    fn who_is_heard_here_can_be_told_to_others() {
+        let detector = Detector::new(DetectorConfig::default(), ms(0));
+        assert!(!detector.is_fresh(ms(1)), "nothing was ever heard of it");
+        let (detector, now) = beaten(&[100; 50]);
+        assert!(detector.is_fresh(ms(now + 250)));
+        assert!(!detector.is_fresh(ms(now + 251)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! before anything is allocated for it, and bytes that mean nothing are an error, never a panic.
 
 use bytes::BytesMut;
-use conclave_core::VectorClock;
+use conclave_core::{Incarnation, NodeId, VectorClock};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -51,6 +51,10 @@ pub enum Frame<'a> {
     Beat,
     /// This life is over.
     Bye,
+    /// Your connection is carried to whom you named.
+    Onward,
+    /// Whom I hear, and in which life.
+    Hears(Vec<(NodeId, Incarnation)>),
 }
 
 fn as_bytes<S: serde::Serializer>(bytes: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -128,7 +132,6 @@ pub fn decode(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conclave_core::{Incarnation, NodeId};
     use proptest::prelude::*;
 
     const LIMIT: usize = 1 << 16;
@@ -147,6 +150,8 @@ mod tests {
                 terms: crate::hello::Terms { settings: 9, timing: (1, 2), ring: vec![NodeId(1), NodeId(2)] },
                 nonce: Nonce([3; 16]),
                 gap: None,
+                onward: Some(NodeId(3)),
+                via: None,
             }),
             Frame::Refusal(Refusal::Directory { newest: Incarnation(7) }),
             Frame::Welcome(Welcome {
@@ -161,6 +166,8 @@ mod tests {
             Frame::Ack { upto: 12 },
             Frame::Beat,
             Frame::Bye,
+            Frame::Onward,
+            Frame::Hears(vec![(NodeId(3), Incarnation(2))]),
         ]
     }
 
@@ -208,7 +215,7 @@ mod tests {
 
         /// A frame that is cut short or has something appended is not a frame.
         #[test]
-        fn damaged_frames_are_refused(body in prop::collection::vec(any::<u8>(), 0..40), cut in 0usize..60, which in 0usize..9) {
+        fn damaged_frames_are_refused(body in prop::collection::vec(any::<u8>(), 0..40), cut in 0usize..60, which in 0usize..11) {
             let mut bytes = Vec::new();
             encode(&frames(&body)[which], &mut bytes);
             let whole = &bytes[PREFIX..];

@@ -1,19 +1,21 @@
 //! Starting a node, and what its application can do with it.
 
+use core::sync::atomic::AtomicU64;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use conclave_core::{Boot, Incarnation, NodeId, Protocol};
+use conclave_core::{Boot, Group, Incarnation, NodeId, Protocol};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
+use crate::address::{Address, Resolver};
 use crate::clock::{Clock, ClockConfig};
 use crate::codec::Codec;
 use crate::config::{ConfigError, NodeConfig};
@@ -36,11 +38,19 @@ pub struct Options<P: Protocol> {
     pub recording: Option<Recording<P>>,
     /// The clock that the process reads.
     pub clock: ClockConfig,
+    /// Who knows the addresses of hosts.
+    pub resolver: Resolver,
 }
 
 impl<P: Protocol> Default for Options<P> {
     fn default() -> Self {
-        Self { listener: None, store: None, recording: None, clock: ClockConfig::default() }
+        Self {
+            listener: None,
+            store: None,
+            recording: None,
+            clock: ClockConfig::default(),
+            resolver: Resolver::default(),
+        }
     }
 }
 
@@ -58,7 +68,7 @@ pub enum StartError {
     #[error("cannot listen on {address}: {error}")]
     Listen {
         /// Where.
-        address: SocketAddr,
+        address: Address,
         /// Why not.
         #[source]
         error: io::Error,
@@ -82,6 +92,7 @@ pub struct Node<P: Protocol> {
     requests: mpsc::Sender<P::Request>,
     tally: Arc<Mutex<Tally>>,
     leases: Arc<Mutex<Leases>>,
+    group: Arc<Mutex<Option<Group>>>,
     supervisor: AsyncMutex<Option<JoinHandle<Result<(), NodeError>>>>,
     /// Told before anything else what shall become of the node.
     end: watch::Sender<End>,
@@ -132,8 +143,9 @@ pub async fn start_with<P: Protocol>(
 ) -> Result<(Node<P>, Events<P>), StartError> {
     let members = config.validate()?;
     let tls = config.tls.as_ref().map(|tls| Tls::load(tls, &config.cluster)).transpose()?;
-    let listener = listen(&config, options.listener).await?;
-    let address = listener.local_addr().unwrap_or(config.listen);
+    let failed = |error| StartError::Listen { address: config.listen.clone(), error };
+    let listener = listen(&config, options.listener, &options.resolver).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
     let data = DataDir::open_from(&config.data, config.least_life)?;
     let (life, directory) = (data.life(), data.id());
     let nodes: Vec<NodeId> = members.iter().collect();
@@ -156,7 +168,9 @@ pub async fn start_with<P: Protocol>(
     let (events, events_out) = mpsc::channel(config.limits.events);
     let tally = Arc::new(Mutex::new(Tally::default()));
     let leases = Arc::new(Mutex::new(None));
-    let hub = Arc::new(hub(&config, Identity::new(&config, life, directory), tls, inbox_in, codec));
+    let group = Arc::new(Mutex::new(None));
+    let identity = Identity::new(&config, life, directory);
+    let hub = Arc::new(hub(&config, identity, tls, options.resolver, inbox_in, codec));
     let parts = Parts {
         hub: Arc::clone(&hub),
         state,
@@ -168,8 +182,10 @@ pub async fn start_with<P: Protocol>(
         events,
         tally: Arc::clone(&tally),
         leases: Arc::clone(&leases),
+        group: Arc::clone(&group),
         clock,
         looks_around: config.looks_around && life == Incarnation::FIRST,
+        settling: config.timing.answer_timeout(),
     };
     let (end, ending) = watch::channel(End::NotYet);
     let (ready_in, ready) = oneshot::channel();
@@ -179,24 +195,26 @@ pub async fn start_with<P: Protocol>(
         return Err(ended.err().unwrap_or(NodeError::Panic("it ended before it began".into())).into());
     }
     let supervisor = AsyncMutex::new(Some(supervisor));
-    Ok((Node { hub, requests: requests_in, tally, leases, supervisor, end, address, record }, events_out))
+    let node = Node { hub, requests: requests_in, tally, leases, group, supervisor, end, address, record };
+    Ok((node, events_out))
 }
 
 async fn listen(
     config: &NodeConfig,
     given: Option<std::net::TcpListener>,
-) -> Result<TcpListener, StartError> {
-    let bound = match given {
+    resolver: &Resolver,
+) -> io::Result<TcpListener> {
+    match given {
         Some(listener) => listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)),
-        None => TcpListener::bind(config.listen).await,
-    };
-    bound.map_err(|error| StartError::Listen { address: config.listen, error })
+        None => TcpListener::bind(&resolver.resolve(&config.listen).await?[..]).await,
+    }
 }
 
 fn hub<P: Protocol>(
     config: &NodeConfig,
     identity: Identity,
     tls: Option<Tls>,
+    resolver: Resolver,
     inbox: mpsc::Sender<crate::peer::Arrival<P>>,
     codec: Codec<P>,
 ) -> Hub<P> {
@@ -216,6 +234,10 @@ fn hub<P: Protocol>(
         stage: watch::Sender::new(Stage::Running),
         complaints: Complaints::default(),
         start,
+        pace: AtomicU64::new(0),
+        resolver,
+        // One for each way between two others, and as many that have not noticed yet that theirs has gone.
+        carried: Semaphore::new(2 * config.peers.len() * config.peers.len()),
         size: config.peers.len(),
     }
 }
@@ -249,6 +271,8 @@ async fn supervise<P: Protocol>(
         Ok(core)
     })
     .await?;
+    hub.keep_pace(hub.detector.beat / 2);
+    let pace = tokio::spawn(keep_pace(Arc::clone(&hub)));
     let mut links = JoinSet::new();
     for peer in hub.peers.values() {
         links.spawn(link::run(Arc::clone(&hub), Arc::clone(peer)));
@@ -274,7 +298,22 @@ async fn supervise<P: Protocol>(
     hub.stage.send_replace(Stage::Stopped);
     links.shutdown().await;
     let _ = acceptor.await;
+    let _ = pace.await;
     ended
+}
+
+/// Sees whether this process runs.
+async fn keep_pace<P: Protocol>(hub: Arc<Hub<P>>) {
+    let usual = hub.detector.beat / 2;
+    let mut tick = interval(usual);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut stopped = core::pin::pin!(hub.until(Stage::Stopped));
+    loop {
+        tokio::select! {
+            _ = tick.tick() => hub.keep_pace(usual),
+            () = &mut stopped => return,
+        }
+    }
 }
 
 /// Waits until the node is to end, and says how.
@@ -339,6 +378,7 @@ impl<P: Protocol> Node<P> {
             peers: self.hub.peers.iter().map(|(id, peer)| (*id, peer_status(peer))).collect(),
             sent: lock(&self.tally).by_kind(),
             complaints: self.hub.complaints.total(),
+            group: lock(&self.group).clone(),
         }
     }
 

@@ -13,6 +13,10 @@
 //!      │  Data received + 1, ...               │
 //!      │ ─────────────────────────────────────▶│
 //! ```
+//!
+//! Where the way to a process is broken and another process hears it, that one is asked to carry the connection: a hello with
+//! `onward` is answered by `Onward`, and from then on bytes are carried to that process and back. It is said hello to in
+//! its turn, `via` the one that carries, so that both ends know each other as they would on a way of their own.
 
 use conclave_core::{Incarnation, NodeId};
 use serde::{Deserialize, Serialize};
@@ -23,7 +27,7 @@ use crate::secret::{Nonce, Secret};
 use crate::store::Directory;
 
 /// The version of the frames themselves.
-pub const WIRE: u16 = 2;
+pub const WIRE: u16 = 3;
 
 /// Bytes that a frame may have before it is known who speaks.
 pub const HELLO_LIMIT: usize = 16 << 10;
@@ -94,6 +98,10 @@ pub struct Hello {
     pub nonce: Nonce,
     /// Messages to this life of the receiver were dropped before they arrived.
     pub gap: Option<Incarnation>,
+    /// To whom the receiver is to carry this connection.
+    pub onward: Option<NodeId>,
+    /// Who carries it.
+    pub via: Option<NodeId>,
 }
 
 /// The answer to a hello that is welcome.
@@ -176,6 +184,12 @@ pub enum Refusal {
     /// The node is about to stop.
     #[error("the node is stopping")]
     Stopping,
+    /// Its certificate is on the list of those that are refused.
+    #[error("its certificate is on the list of refused ones")]
+    Revoked,
+    /// The process to which a connection was to be carried cannot be reached.
+    #[error("the process to which it wants to be carried cannot be reached")]
+    Unreachable,
 }
 
 impl Refusal {
@@ -236,6 +250,8 @@ impl Identity {
             terms: self.terms.clone(),
             nonce: Nonce::random(),
             gap,
+            onward: None,
+            via: None,
         }
     }
 

@@ -18,7 +18,8 @@
 //!   before anything that rests on it leaves.
 //! - **Memory is bounded** by [`Limits`]: a peer that does not read makes the application wait until it is suspected;
 //!   when too much is in flight to it, that is dropped, and both sides hear of it as the end and the beginning of trust.
-//! - **Failures** are suspected by a phi-accrual [`detector`]; a node that shuts down says so.
+//! - **Failures** are suspected by a phi-accrual [`detector`]; a node that shuts down says so. A peer that another one hears
+//!   is not suspected: where the way to it is broken, that one carries the connection.
 //! - **Strangers** are refused with a reason. Beyond this machine a node wants certificates ([`certificate`]) or the word
 //!   `insecure`.
 //!
@@ -34,7 +35,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let directory = tempfile::tempdir()?;
-//! let address = "127.0.0.1:0".parse()?;
+//! let address: std::net::SocketAddr = "127.0.0.1:0".parse()?;
 //! let alone = vec![(NodeId(1), address)];
 //! let config = NodeConfig::new(NodeId(1), alone, "lab", "ricart-agrawala", directory.path().join("node-1"));
 //!
@@ -49,6 +50,7 @@
 //! ```
 
 mod accept;
+mod address;
 pub mod certificate;
 mod clock;
 mod codec;
@@ -64,6 +66,7 @@ mod node;
 mod outbox;
 mod peer;
 pub mod record;
+mod relay;
 pub mod secret;
 mod status;
 mod store;
@@ -72,6 +75,7 @@ mod timers;
 mod tls;
 mod weave;
 
+pub use address::{Address, AddressError, Resolver};
 pub use clock::{ClockConfig, boot_time};
 pub use codec::Codec;
 pub use config::{ConfigError, Limits, NodeConfig};
@@ -84,4 +88,4 @@ pub use record::Recording;
 pub use secret::Secret;
 pub use status::{PeerStatus, Status};
 pub use store::{DataDir, Directory, Stable, StoreError};
-pub use tls::{TlsConfig, TlsError};
+pub use tls::{Fingerprint, NoFingerprint, TlsConfig, TlsError};

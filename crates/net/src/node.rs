@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use conclave_core::{Effect, Incarnation, Input, Message, NodeId, Protocol, Timed};
+use conclave_core::{Effect, Group, Incarnation, Input, Message, NodeId, Protocol, Timed};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -146,7 +146,8 @@ pub(crate) struct Core<P: Protocol> {
     pub events: mpsc::Sender<P::Event>,
     pub tally: Arc<Mutex<Tally>>,
     leases: Arc<Mutex<Leases>>,
-    /// When leases were last looked at.
+    group: Arc<Mutex<Option<Group>>>,
+    /// When leases and the group were last looked at.
     looked: Duration,
     clock: Clock,
     /// Whether requests wait until another process was met.
@@ -157,8 +158,10 @@ pub(crate) struct Core<P: Protocol> {
     unsaved: Option<P::Durable>,
     told: Vec<P::Event>,
     counted: Tally,
-    /// When the peers were last looked at.
-    watched: Duration,
+    /// How long after the first contact requests are still not taken: so long it may take to be told that one does not belong.
+    settling: Duration,
+    /// When that is over.
+    settled: Option<Instant>,
 }
 
 /// What a node is made of.
@@ -172,14 +175,29 @@ pub(crate) struct Parts<P: Protocol> {
     pub events: mpsc::Sender<P::Event>,
     pub tally: Arc<Mutex<Tally>>,
     pub leases: Arc<Mutex<Leases>>,
+    pub group: Arc<Mutex<Option<Group>>>,
     pub clock: Clock,
     pub looks_around: bool,
+    pub settling: Duration,
 }
 
 impl<P: Protocol> Core<P> {
     pub fn new(parts: Parts<P>) -> Self {
-        let Parts { hub, state, store, journal, inbox, requests, events, tally, leases, clock, looks_around } =
-            parts;
+        let Parts {
+            hub,
+            state,
+            store,
+            journal,
+            inbox,
+            requests,
+            events,
+            tally,
+            leases,
+            group,
+            clock,
+            looks_around,
+            settling,
+        } = parts;
         let looks_around = looks_around && !hub.peers.is_empty();
         let belief = |peer: &Arc<Peer>| Belief {
             peer: Arc::clone(peer),
@@ -200,6 +218,7 @@ impl<P: Protocol> Core<P> {
             events,
             tally,
             leases,
+            group,
             looked: Duration::ZERO,
             clock,
             looks_around,
@@ -209,7 +228,8 @@ impl<P: Protocol> Core<P> {
             unsaved: None,
             told: Vec::new(),
             counted: Tally::default(),
-            watched: boot_time(),
+            settling,
+            settled: None,
         }
     }
 
@@ -255,11 +275,20 @@ impl<P: Protocol> Core<P> {
         self.beliefs.values().any(|belief| belief.is_up && belief.peer.outbox.is_high())
     }
 
-    /// Whether nobody has been met yet, and somebody may still come up. A process that has never met anybody may not be
-    /// where it belongs: the others may be in the middle of something of which it knows nothing.
+    /// Whether nobody has been met yet, and somebody may still come up; or somebody was met just now. A process that has never
+    /// met anybody may not be where it belongs: the others may be in the middle of something of which it knows nothing, and
+    /// who is met may need as long as an answer takes to say so.
     fn is_looking_around(&mut self) -> bool {
-        self.looks_around &= self.beliefs.values().all(|belief| belief.life.is_none())
-            && self.beliefs.values().any(|belief| belief.is_up);
+        if self.looks_around {
+            let has_met = self.beliefs.values().any(|belief| belief.life.is_some());
+            if has_met && self.settled.is_none() {
+                self.settled = Some(Instant::now() + self.settling);
+            }
+            self.looks_around = match self.settled {
+                Some(settled) => Instant::now() < settled,
+                None => self.beliefs.values().any(|belief| belief.is_up),
+            };
+        }
         self.looks_around
     }
 
@@ -324,7 +353,8 @@ impl<P: Protocol> Core<P> {
             belief.generation = generation;
             belief.staged.clear();
         }
-        self.trust(id)
+        // A handshake is no sign of life.
+        if belief.peer.pulse().is_suspect(self.hub.now()) { Ok(()) } else { self.trust(id) }
     }
 
     /// Hands in that a peer is down, if it was up.
@@ -350,15 +380,11 @@ impl<P: Protocol> Core<P> {
 
     /// Looks at the failure detectors.
     fn watch(&mut self) -> Result<(), NodeError> {
-        let late = boot_time().saturating_sub(self.watched) > self.hub.detector.at_least;
-        self.watched = boot_time();
-        let now = self.hub.now();
-        if late {
-            // It was we who stood still; what the peers said meanwhile is yet to be read. Who was dead before is still dead.
-            let trusted = self.beliefs.values().filter(|belief| belief.is_up);
-            trusted.for_each(|belief| belief.peer.pulse().heard(now));
+        if self.hub.is_out_of_pace() {
+            // It may be we who stood still; what the peers said meanwhile is yet to be read.
             return Ok(());
         }
+        let now = self.hub.now();
         let stall = self.hub.limits.stall;
         let mut silent = Vec::new();
         let mut alive = Vec::new();
@@ -366,14 +392,26 @@ impl<P: Protocol> Core<P> {
             let outbox = &belief.peer.outbox;
             let is_stalled = outbox.waiting_since().is_some_and(|since| since.elapsed() > stall);
             let is_broken = outbox.generation() != belief.generation;
-            match is_stalled || belief.peer.pulse().is_suspect(now) {
-                true => silent.push(*id),
-                false if !belief.is_over && !is_broken => alive.push(*id),
-                false => {}
+            let is_silent = belief.peer.pulse().is_suspect(now);
+            if is_stalled || (is_silent && !self.is_heard_elsewhere(belief, now)) {
+                silent.push(*id);
+            } else if !is_silent && !belief.is_over && !is_broken {
+                alive.push(*id);
             }
         }
         silent.into_iter().try_for_each(|peer| self.suspect(peer))?;
         alive.into_iter().try_for_each(|peer| self.trust(peer))
+    }
+
+    /// Whether somebody else hears a peer that we do not: then it is the way to it that is broken.
+    fn is_heard_elsewhere(&self, silent: &Belief, now: Duration) -> bool {
+        let refused = *lock(&silent.peer.counts.refused_by_us);
+        // With whom we do not want to speak we shall not speak by way of others either.
+        if silent.is_over || refused.is_some_and(|why| why != Refusal::Cut) {
+            return false;
+        }
+        let others = self.beliefs.values().filter(|belief| belief.is_up && belief.peer.id != silent.peer.id);
+        others.into_iter().any(|other| other.peer.hears(silent.peer.id, silent.life, now))
     }
 
     /// Hands one input to the state machine and stages what it wants done.
@@ -460,13 +498,13 @@ impl<P: Protocol> Core<P> {
             let mut tally = lock(&self.tally);
             self.counted.0.drain(..).for_each(|(kind, sent)| tally.add(kind, sent));
         }
-        self.look_at_leases();
+        self.look_at_state();
         self.tell().await;
         Ok(())
     }
 
-    /// Notes until when what is held may be held, before the application hears that it holds it.
-    fn look_at_leases(&mut self) {
+    /// Notes until when what is held may be held, before the application hears that it holds it, and how the group is seen.
+    fn look_at_state(&mut self) {
         // In this order: a pause between the two makes a lease shorter, not longer.
         let now = boot_time();
         let shown = self.clock.read().reading();
@@ -480,6 +518,7 @@ impl<P: Protocol> Core<P> {
             held.insert(name.to_owned(), Held { until: now + left, notice: lease.notice });
         });
         *lock(&self.leases) = runs_out.then_some(held);
+        *lock(&self.group) = self.state.group();
     }
 
     /// Waits for the disk elsewhere: other nodes of this runtime go on.

@@ -14,6 +14,7 @@
 //! earlier one are dropped when they are pushed: they were meant for a channel that is gone. The state machine
 //! learns of the next generation together with the `PeerDown` and `PeerUp` that separate the two.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -281,6 +282,12 @@ impl Outbox {
     /// Since when something waits and nothing was acknowledged.
     pub fn waiting_since(&self) -> Option<Instant> {
         self.state().waiting_since
+    }
+
+    /// For so long nothing could be acknowledged, because this process stood still.
+    pub fn excuse(&self, span: Duration) {
+        let mut state = self.state();
+        state.waiting_since = state.waiting_since.map(|since| (since + span).min(Instant::now()));
     }
 
     /// How it stands.

@@ -3,13 +3,13 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use conclave_core::{Incarnation, NodeId, Protocol};
-use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc, watch};
+use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
+use crate::address::{Address, Resolver};
 use crate::codec::Codec;
 use crate::config::{Limits, NodeConfig};
 use crate::detector::{Detector, DetectorConfig};
@@ -34,6 +34,12 @@ pub(crate) struct Hub<P: Protocol> {
     pub complaints: Complaints,
     /// The beginning of the time that detectors are told.
     pub start: Instant,
+    /// When it was last seen that this process runs, in microseconds of that time.
+    pub pace: AtomicU64,
+    /// Looks up the names of peers.
+    pub resolver: Resolver,
+    /// Room for connections that are carried for others.
+    pub carried: Semaphore,
     /// The number of processes: no stamp is longer.
     pub size: usize,
 }
@@ -79,7 +85,7 @@ pub(crate) enum Arrival<P: Protocol> {
 pub(crate) struct Peer {
     pub id: NodeId,
     pub place: usize,
-    pub address: SocketAddr,
+    pub address: Address,
     pub outbox: Outbox,
     /// Held by the connection that is being read.
     pub inbound: AsyncMutex<Inbound>,
@@ -89,6 +95,8 @@ pub(crate) struct Peer {
     /// There is reason to try to connect now.
     pub nudge: Notify,
     pub pulse: Mutex<Detector>,
+    /// Whom it hears, and in which life, by what it said last.
+    pub hears: Mutex<BTreeMap<NodeId, Incarnation>>,
     pub counts: Counts,
     /// The data directory of its newest life, if it has said so.
     pub directory: Mutex<Option<Directory>>,
@@ -112,13 +120,17 @@ pub(crate) struct Counts {
     /// Whether it has a connection to us.
     pub connected_from: AtomicBool,
     pub suspected: AtomicBool,
+    /// Who carries our connection to it.
+    pub via: Mutex<Option<NodeId>>,
+    /// Why its address means nothing.
+    pub unnamed: Mutex<Option<String>>,
     pub refused_by_us: Mutex<Option<Refusal>>,
     pub refused_by_it: Mutex<Option<Refusal>>,
 }
 
 impl Peer {
     pub fn new(config: &NodeConfig, place: usize, start: Instant) -> Self {
-        let (id, address) = config.peers[place];
+        let (id, address) = config.peers[place].clone();
         let now = start.elapsed();
         Self {
             id,
@@ -130,6 +142,7 @@ impl Peer {
             cut: watch::Sender::new(false),
             nudge: Notify::new(),
             pulse: Mutex::new(Detector::new(config.detector.clone(), now)),
+            hears: Mutex::default(),
             counts: Counts::default(),
             directory: Mutex::default(),
         }
@@ -144,6 +157,17 @@ impl Peer {
         Known { newest: self.outbox.life(), directory: *lock(&self.directory) }
     }
 
+    /// Whether links with it are cut.
+    pub fn is_cut(&self) -> bool {
+        *self.cut.borrow()
+    }
+
+    /// Whether it hears this process in this life, or in any if none is known, by what it said lately.
+    pub fn hears(&self, id: NodeId, life: Option<Incarnation>, now: Duration) -> bool {
+        let heard = lock(&self.hears).get(&id).copied();
+        heard.is_some_and(|heard| life.is_none_or(|life| life == heard)) && self.pulse().is_fresh(now)
+    }
+
     /// Resolves once links with the peer are to be cut.
     pub async fn until_cut(&self, wanted: bool) {
         let mut cut = self.cut.subscribe();
@@ -156,6 +180,48 @@ impl<P: Protocol> Hub<P> {
     /// The time that detectors are told.
     pub fn now(&self) -> Duration {
         self.start.elapsed()
+    }
+
+    /// Whom we hear, for somebody who may not.
+    pub fn heard_here(&self, but: NodeId) -> Vec<(NodeId, Incarnation)> {
+        let now = self.now();
+        let others = self.peers.values().filter(|peer| peer.id != but && peer.pulse().is_fresh(now));
+        others.filter_map(|peer| Some((peer.id, peer.outbox.life()?))).collect()
+    }
+
+    /// Those who hear a peer, and whom we hear: they can carry a connection to it.
+    pub fn detours(&self, to: &Peer) -> impl Iterator<Item = &Arc<Peer>> {
+        let (id, life, now) = (to.id, to.outbox.life(), self.now());
+        self.peers.values().filter(move |peer| peer.id != id && !peer.is_cut() && peer.hears(id, life, now))
+    }
+
+    /// Notes that this process runs. If it has not for longer than it should take, what the others said meanwhile is yet to
+    /// be read: they were not silent.
+    pub fn keep_pace(&self, usual: Duration) {
+        let now = self.now();
+        let gap = now.saturating_sub(self.last_pace());
+        if gap > 2 * usual {
+            let lost = gap - usual;
+            for peer in self.peers.values() {
+                peer.pulse().excuse(lost, now);
+                peer.outbox.excuse(lost);
+            }
+        }
+        self.pace.store(u64::try_from(now.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn last_pace(&self) -> Duration {
+        Duration::from_micros(self.pace.load(Ordering::Relaxed))
+    }
+
+    /// A peer beats: a connection that is silent for much longer is half open.
+    pub fn silence(&self) -> Duration {
+        self.limits.stall.max(self.detector.beat * 10)
+    }
+
+    /// Whether this process may have stood still, which nobody has allowed for yet.
+    pub fn is_out_of_pace(&self) -> bool {
+        self.now().saturating_sub(self.last_pace()) > self.detector.beat
     }
 
     pub fn is_running(&self) -> bool {

@@ -126,6 +126,8 @@ mod tests {
             terms: Terms::default(),
             nonce: Nonce([1; 16]),
             gap: None,
+            onward: None,
+            via: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 
-use conclave_core::{Incarnation, NodeId};
+use conclave_core::{Group, Incarnation, NodeId};
 
 use crate::hello::Refusal;
 use crate::node::Sent;
@@ -20,6 +20,8 @@ pub struct Status {
     pub sent: BTreeMap<&'static str, Sent>,
     /// How often somebody did what is not allowed; each kind of it is logged once.
     pub complaints: u64,
+    /// How the state machine sees its group, if it keeps a roll.
+    pub group: Option<Group>,
 }
 
 /// How a node stands with a peer.
@@ -35,6 +37,10 @@ pub struct PeerStatus {
     pub suspected: bool,
     /// Whether links with it are cut.
     pub cut: bool,
+    /// Who carries our connection to it, if it has no way of its own.
+    pub via: Option<NodeId>,
+    /// Why its name cannot be looked up, if it has one.
+    pub unnamed: Option<String>,
     /// Messages to it that are queued or not acknowledged.
     pub waiting: usize,
     /// Messages written to it.
@@ -62,7 +68,9 @@ pub(crate) fn peer_status(peer: &Peer) -> PeerStatus {
         connected_to: counts.connected_to.load(Ordering::Relaxed),
         connected_from: counts.connected_from.load(Ordering::Relaxed),
         suspected: counts.suspected.load(Ordering::Relaxed),
-        cut: *peer.cut.borrow(),
+        cut: peer.is_cut(),
+        via: *lock(&counts.via),
+        unnamed: lock(&counts.unnamed).clone(),
         waiting: outbox.waiting,
         sent: outbox.sent,
         resent: outbox.resent,

@@ -27,6 +27,12 @@ pub(crate) enum Broken {
     Io(#[from] io::Error),
     #[error("nothing moved for too long")]
     TooSlow,
+    /// The name of the peer could not be looked up.
+    #[error("{0}")]
+    Unnamed(io::Error),
+    /// Nothing came back, and somebody else hears the peer.
+    #[error("nothing comes back on it")]
+    Silent,
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// We refuse to go on.
@@ -49,10 +55,46 @@ impl From<Refusal> for Broken {
     }
 }
 
+/// What carries a connection: the network, or another process.
+pub(crate) enum Carrier {
+    Tcp(TcpStream),
+    Process(Box<Stream>),
+}
+
 /// Either kind of connection.
 pub(crate) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Plain(Carrier),
+    Tls(Box<TlsStream<Carrier>>),
+}
+
+impl AsyncRead for Carrier {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Process(stream) => Pin::new(stream.as_mut()).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Carrier {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Process(stream) => Pin::new(stream.as_mut()).poll_write(cx, buf),
+        }
+    }
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Process(stream) => Pin::new(stream.as_mut()).poll_flush(cx),
+        }
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Process(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
+        }
+    }
 }
 
 impl AsyncRead for Stream {
@@ -103,6 +145,12 @@ impl Connection {
 
     pub fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// What is left when nothing more is said in frames. Bytes that have arrived behind the last frame would be lost: then
+    /// there is none.
+    pub fn into_stream(self) -> Option<Stream> {
+        self.incoming.is_empty().then_some(self.stream)
     }
 
     /// Reads what there is, at least something. Cancel-safe.

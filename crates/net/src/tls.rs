@@ -3,6 +3,9 @@
 //! Node 3 of cluster `lab` is `node-3.lab`. Whoever connects checks that name of whoever answers, and the other way
 //! round, so that the holder of one certificate cannot speak for another node.
 
+use core::fmt::{Display, Formatter};
+use core::str::FromStr;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,10 +15,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use thiserror::Error;
-use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-use crate::stream::Stream;
+use crate::hello::Refusal;
+use crate::stream::{Broken, Carrier, Stream};
 
 /// Where the certificates are, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,58 @@ pub struct TlsConfig {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+    /// Certificates that are refused although the authority has signed them.
+    pub refused: BTreeSet<Fingerprint>,
+}
+
+/// The SHA-256 digest of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// That of a certificate in DER.
+    #[must_use]
+    pub fn of(certificate: &[u8]) -> Self {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, certificate).as_ref());
+        Self(digest)
+    }
+
+    /// That of the certificate in a PEM file.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of_file(path: &PathBuf) -> Result<Self, TlsError> {
+        Ok(Self::of(&certificates(path)?[0]))
+    }
+}
+
+impl Display for Fingerprint {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A text is no fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{0}' is no fingerprint: that is 64 hexadecimal digits, with or without colons")]
+pub struct NoFingerprint(String);
+
+impl FromStr for Fingerprint {
+    type Err = NoFingerprint;
+
+    fn from_str(text: &str) -> Result<Self, NoFingerprint> {
+        let wrong = || NoFingerprint(text.to_owned());
+        let digits: Vec<u8> = text
+            .chars()
+            .filter(|digit| *digit != ':')
+            .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+            .collect::<Option<_>>()
+            .ok_or_else(wrong)?;
+        let bytes: Vec<u8> =
+            digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+        if digits.len() == 64 { bytes.try_into().map(Self).map_err(|_| wrong()) } else { Err(wrong()) }
+    }
 }
 
 /// Why certificates cannot be used.
@@ -57,6 +112,7 @@ pub(crate) struct Tls {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
     cluster: String,
+    refused: BTreeSet<Fingerprint>,
 }
 
 impl Tls {
@@ -87,20 +143,29 @@ impl Tls {
             acceptor: TlsAcceptor::from(Arc::new(server)),
             connector: TlsConnector::from(Arc::new(client)),
             cluster: cluster.to_owned(),
+            refused: config.refused.clone(),
         })
     }
 
     /// Encrypts a connection that we made; whoever answers must be that node.
-    pub async fn connect(&self, stream: TcpStream, to: NodeId) -> std::io::Result<Stream> {
+    pub async fn connect(&self, stream: Carrier, to: NodeId) -> Result<Stream, Broken> {
         let name = ServerName::try_from(node_name(to, &self.cluster)).map_err(std::io::Error::other)?;
         let stream = self.connector.connect(name, stream).await?;
-        Ok(Stream::Tls(Box::new(TlsStream::Client(stream))))
+        self.unless_refused(TlsStream::Client(stream))
     }
 
     /// Encrypts a connection that was made to us, by somebody with a certificate.
-    pub async fn accept(&self, stream: TcpStream) -> std::io::Result<Stream> {
+    pub async fn accept(&self, stream: Carrier) -> Result<Stream, Broken> {
         let stream = self.acceptor.accept(stream).await?;
-        Ok(Stream::Tls(Box::new(TlsStream::Server(stream))))
+        self.unless_refused(TlsStream::Server(stream))
+    }
+
+    fn unless_refused(&self, stream: TlsStream<Carrier>) -> Result<Stream, Broken> {
+        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        match shown.first().map(|certificate| Fingerprint::of(certificate)) {
+            Some(fingerprint) if self.refused.contains(&fingerprint) => Err(Refusal::Revoked.into()),
+            _ => Ok(Stream::Tls(Box::new(stream))),
+        }
     }
 
     /// Whether the certificate at the other end names this node.
@@ -128,6 +193,25 @@ fn file(path: &std::path::Path, error: &rustls::pki_types::pem::Error) -> TlsErr
     TlsError::File { path: path.to_owned(), why: error.to_string() }
 }
 
-fn unfit(error: impl core::fmt::Display) -> TlsError {
+fn unfit(error: impl Display) -> TlsError {
     TlsError::Unfit(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_written_with_or_without_colons() {
+        let fingerprint = Fingerprint::of(b"a certificate");
+        let plain = fingerprint.to_string();
+        let pairs: Vec<&str> = (0..32).map(|at| &plain[2 * at..2 * at + 2]).collect();
+        assert_eq!(plain.parse(), Ok(fingerprint));
+        assert_eq!(pairs.join(":").to_uppercase().parse(), Ok(fingerprint));
+        for wrong in
+            ["", "ab", &plain[1..], &format!("{plain}0"), &plain.replace('0', "g"), &plain.replace('0', "ä")]
+        {
+            assert!(wrong == plain || wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
+    }
 }

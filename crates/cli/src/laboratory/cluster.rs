@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use comfy_table::{Table, presets};
 use conclave_algorithms::recorded::SNAPSHOT;
-use conclave_core::NodeId;
+use conclave_core::{Group, NodeId};
 use conclave_live::cluster::{Cluster, ClusterError, Manifest, Order, create_private, free_name, home};
 use conclave_live::control::{Answer, Ask, Control, Status};
 use conclave_live::desk::{Standing, Wish, Word};
@@ -307,11 +307,45 @@ fn status(cluster: &Cluster, json: bool) -> Result<Verdict, Failure> {
             None => table.add_row(vec![id.to_string(), "down".into()]),
         };
     }
+    let groups = groups(&statuses);
     output::show(&format!(
-        "{} · cluster {}\n\n{table}\n",
+        "{} · cluster {}\n\n{table}\n{groups}",
         cluster.manifest.algorithm, cluster.manifest.name
     ))?;
     Ok(Verdict::of(all_up))
+}
+
+/// How the processes see their group, those who see the same in one line.
+fn groups(statuses: &[(NodeId, Option<Status>)]) -> String {
+    let mut seen: Vec<(&Group, Vec<NodeId>)> = Vec::new();
+    for (id, group) in
+        statuses.iter().filter_map(|(id, status)| Some((*id, status.as_ref()?.group.as_ref()?)))
+    {
+        match seen.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, ids)) => ids.push(id),
+            None => seen.push((group, vec![id])),
+        }
+    }
+    let lines = seen.iter().map(|(group, ids)| format!("{}: {}\n", listed(ids), group_text(group)));
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+fn group_text(group: &Group) -> String {
+    let Group { epoch, roll, member, leader, called_by } = group;
+    let mut text = format!("epoch {epoch} of {}", listed(roll));
+    text += &leader.map_or(", led by nobody".into(), |leader| format!(", led by {leader}"));
+    if !member {
+        text += ", left out";
+    }
+    if let Some(caller) = called_by {
+        text += &format!(", {caller} calls the roll");
+    }
+    text
+}
+
+fn listed(ids: &[NodeId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn row(status: &Status) -> Vec<String> {
@@ -320,6 +354,8 @@ fn row(status: &Status) -> Vec<String> {
         peers.collect::<Vec<_>>().join(",")
     };
     let connected = status.peers.values().filter(|peer| peer.connected).count();
+    let carried = status.peers.values().filter(|peer| peer.via.is_some()).count();
+    let carried = if carried > 0 { format!(", {carried} carried") } else { String::new() };
     let desk = &status.desk;
     let mut now: Vec<String> = desk
         .locks
@@ -338,7 +374,7 @@ fn row(status: &Status) -> Vec<String> {
         status.id.to_string(),
         status.pid.to_string(),
         status.life.to_string(),
-        format!("{connected} of {}", status.peers.len()),
+        format!("{connected} of {}{carried}", status.peers.len()),
         those(&|peer| peer.suspected),
         those(&|peer| peer.cut),
         desk.served.to_string(),

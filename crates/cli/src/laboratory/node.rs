@@ -2,6 +2,7 @@
 
 use conclave_live::config::ProcessConfig;
 use conclave_live::process::{ProcessError, told_to_stop};
+use conclave_net::Fingerprint;
 
 use super::args::{CertArgs, Ids, NodeArgs};
 use super::catalogue::Catalogue;
@@ -36,8 +37,15 @@ pub fn certificates(args: &CertArgs) -> Result<Verdict, Failure> {
     let Ids(ids) = &args.ids;
     conclave_net::certificate::generate(&args.dir, &args.cluster, ids).map_err(Failure::new)?;
     let dir = args.dir.display();
-    output::show(&format!(
-        "{dir}/authority.pem goes to every process, {dir}/node-K.pem and node-K.key to process K alone\n"
-    ))?;
+    let mut text = format!(
+        "{dir}/authority.pem goes to every process, {dir}/node-K.pem and node-K.key to process K alone\n\n\
+         SHA-256 fingerprints, for the 'refused' list of [tls]:\n"
+    );
+    for id in ids {
+        let certificate = conclave_net::certificate::in_dir(&args.dir, *id).certificate;
+        let fingerprint = Fingerprint::of_file(&certificate).map_err(Failure::new)?;
+        text += &format!("  node-{:<4} {fingerprint}\n", id.0);
+    }
+    output::show(&text)?;
     Ok(Verdict::Held)
 }

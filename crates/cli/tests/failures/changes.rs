@@ -9,7 +9,7 @@ use crate::nodes::{Nodes, binary, free_addresses};
 use crate::until;
 
 fn peers(ids: &[u32], addresses: &[SocketAddr]) -> Vec<PeerAddress> {
-    let peer = |id: &u32| PeerAddress { id: *id, address: addresses[*id as usize - 1], control: None };
+    let peer = |id: &u32| PeerAddress { id: *id, address: addresses[*id as usize - 1].into(), control: None };
     ids.iter().map(peer).collect()
 }
 

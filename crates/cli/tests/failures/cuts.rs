@@ -2,9 +2,12 @@
 
 use std::time::Instant;
 
+use conclave_core::NodeId;
+
 use crate::group::{Group, Place};
 use crate::judge::judge;
-use crate::load::{Load, suspect};
+use crate::load::{Holder, Load, Waiter, status, suspect};
+use crate::until;
 
 /// The two sides, for groups of five.
 pub const FEW: [u32; 2] = [1, 2];
@@ -31,7 +34,9 @@ pub fn both_go_on(places: &[Place], cut: impl FnOnce(), heal: impl FnOnce()) {
     heal();
     load.finds_one_group(places);
     println!("{:<22} {:<10} {:>6} ms", "both sides", "one group", healing.elapsed().as_millis());
-    load.end().never_went_back();
+    let resource = load.end();
+    resource.never_went_back();
+    resource.one_at_a_time_in_each_epoch();
 }
 
 /// The same where more than half must agree: the others stand still, and two are never inside.
@@ -58,6 +63,34 @@ pub fn the_few_stand_still(places: &[Place], cut: impl FnOnce(), heal: impl FnOn
     let resource = load.end();
     resource.never_went_back();
     resource.one_at_a_time();
+}
+
+/// One link of ten, and who is inside is on one side of it: others carry what the two have to say, nobody is left out.
+#[test]
+fn a_link_that_is_cut_parts_nobody() {
+    let group = Group::start("ricart-agrawala", 5, "--suspect-after 2s");
+    let load = Load::on(group.places());
+    load.serves(&group.ids);
+    let holder = Holder::new(&load, &group.place(5), "backup");
+    group.order("cut 4/5");
+    let is_carried = |id: u32, other: u32| {
+        let peer = status(&group.place(id)).and_then(|status| status.peers.get(&NodeId(other)).cloned());
+        peer.is_some_and(|peer| peer.connected && peer.via.is_some())
+    };
+    until("others carry their connections", || is_carried(4, 5) && is_carried(5, 4));
+    let waiter = Waiter::new(&group.place(4), "backup");
+    assert!(holder.write(), "it is still inside");
+    drop(holder);
+    drop(waiter);
+    for _ in 0..3 {
+        load.serves(&group.ids);
+    }
+    group.order("heal");
+    load.finds_one_group(&group.places());
+    let resource = load.end();
+    resource.never_went_back();
+    resource.one_at_a_time();
+    assert!(!judge(&group.stop()).is_misled, "nobody was called dead");
 }
 
 #[test]

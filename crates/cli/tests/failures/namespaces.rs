@@ -6,17 +6,18 @@
 //!   p2 ─┘                 └─ p5
 //! ```
 //!
-//! Two bridges in a namespace of their own, one process per namespace.
+//! Two bridges in a namespace of their own, one process per namespace. Where there can be none, `proxies.rs` cuts off processes
+//! with certificates on a network that falls silent.
 
 use std::net::SocketAddr;
 use std::process::Command;
 
-use conclave_live::config::{PeerAddress, ProcessConfig, TlsFiles};
+use conclave_live::config::{PeerAddress, ProcessConfig};
 
 use crate::cuts::{FEW, both_go_on, the_few_stand_still};
 use crate::judge::judge;
 use crate::netns::Namespaces;
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, certificates_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_conclave");
 
@@ -62,21 +63,13 @@ fn address(id: u32) -> SocketAddr {
 /// Five processes with certificates, each on a network of its own.
 fn start(network: &Network, algorithm: &str, setting: &str) -> Nodes {
     let mut nodes = Nodes::new();
-    let certificates = Command::new(BINARY)
-        .args(["cert", "certs", "--cluster", "lab", "--ids", "1,2,3,4,5"])
-        .current_dir(nodes.home())
-        .output()
-        .expect("the binary runs");
-    assert!(certificates.status.success(), "{}", String::from_utf8_lossy(&certificates.stderr));
+    nodes.certify("1,2,3,4,5");
     for id in 1..=5 {
-        let peers =
-            (1..=5).map(|peer| PeerAddress { id: peer, address: address(peer), control: None }).collect();
-        let tls = TlsFiles {
-            authority: "certs/authority.pem".into(),
-            certificate: format!("certs/node-{id}.pem").into(),
-            key: format!("certs/node-{id}.key").into(),
-        };
-        let config = ProcessConfig { tls: Some(tls), ..nodes.config(algorithm, setting, id, peers) };
+        let peers = (1..=5)
+            .map(|peer| PeerAddress { id: peer, address: address(peer).into(), control: None })
+            .collect();
+        let config =
+            ProcessConfig { tls: Some(certificates_of(id)), ..nodes.config(algorithm, setting, id, peers) };
         nodes.start(&config, network.command(id));
     }
     nodes.are_up();

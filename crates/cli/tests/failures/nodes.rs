@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use conclave_live::config::{PeerAddress, ProcessConfig};
+use conclave_live::config::{PeerAddress, ProcessConfig, TlsFiles};
 use conclave_live::control::Control;
 use tempfile::TempDir;
 
@@ -55,6 +55,16 @@ impl Nodes {
             tls: None,
             peers,
         }
+    }
+
+    /// Makes certificates for these processes.
+    pub fn certify(&self, ids: &str) {
+        let made = binary()
+            .args(["cert", "certs", "--cluster", "lab", "--ids", ids])
+            .current_dir(self.home())
+            .output()
+            .expect("the binary runs");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 
     /// Starts a process, by a command that ends in the binary.
@@ -143,6 +153,16 @@ impl Drop for Nodes {
             show_logs(self.home());
         }
         self.end();
+    }
+}
+
+/// The certificate of a process for which one was made.
+pub fn certificates_of(id: u32) -> TlsFiles {
+    TlsFiles {
+        authority: "certs/authority.pem".into(),
+        certificate: format!("certs/node-{id}.pem").into(),
+        key: format!("certs/node-{id}.key").into(),
+        refused: Vec::new(),
     }
 }
 

@@ -11,8 +11,10 @@ use crate::until;
 #[test]
 fn a_record_that_is_full_ends_and_its_process_goes_on() {
     let addresses = free_addresses(2);
-    let peers: Vec<PeerAddress> =
-        (1..).zip(addresses).map(|(id, address)| PeerAddress { id, address, control: None }).collect();
+    let peers: Vec<PeerAddress> = (1..)
+        .zip(addresses)
+        .map(|(id, address)| PeerAddress { id, address: address.into(), control: None })
+        .collect();
     let mut nodes = Nodes::new();
     for life in 1..=2 {
         for id in [1, 2] {

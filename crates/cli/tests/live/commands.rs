@@ -165,6 +165,24 @@ fn commands_do_not_wait_for_a_process_that_stands_still() {
     live.stop();
 }
 
+/// In which epoch processes are, with whom, and who leads them.
+#[test]
+fn status_tells_epoch_roll_and_leader() {
+    let home = Home::new();
+    let live = home.start("ricart-agrawala -n 3 --suspect-after 3s");
+    let before = live.run("status").ends(0);
+    assert!(before.out.contains("p1,p2,p3: epoch 0 of p1,p2,p3, led by p3\n"), "{}", before.out);
+    live.run("kill 3").ends(0);
+    let seen = |id| live.status(NodeId(id)).group.expect("it recovers as a group");
+    until("they are a group of two", || {
+        let group = seen(1);
+        group.roll == [NodeId(1), NodeId(2)] && group.called_by.is_none() && group == seen(2)
+    });
+    let after = live.run("status").ends(1);
+    assert!(after.out.contains("p1,p2: epoch 1p2 of p1,p2, led by p2\n"), "{}", after.out);
+    live.stop();
+}
+
 /// Files of a cluster have its secret in them, and its sockets take orders from whoever can reach them.
 #[test]
 fn nobody_else_can_open_what_belongs_to_a_cluster() {

@@ -84,6 +84,8 @@ impl Raw {
             terms: terms(3),
             nonce: Nonce::default(),
             gap: None,
+            onward: None,
+            via: None,
         }))
         .await;
         let answer = raw.receive().await.unwrap();

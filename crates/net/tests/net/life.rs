@@ -180,7 +180,7 @@ async fn a_directory_in_use_or_damaged_is_refused() {
     let mut group = Group::new(1);
     let member = group.start(1).await;
     let mut config = group.config(1);
-    config.listen = ([127, 0, 0, 1], 0).into();
+    config.listen = std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into();
     let second = start::<Chat>(config.clone(), ChatConfig::default(), Options::default()).await;
     assert!(matches!(second, Err(StartError::Store(StoreError::InUse(_)))));
     member.node.shutdown().await.unwrap();

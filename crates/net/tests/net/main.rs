@@ -11,3 +11,4 @@ mod refusal;
 mod save;
 mod slow;
 mod tls;
+mod ways;

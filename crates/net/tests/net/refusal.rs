@@ -103,6 +103,8 @@ fn hello() -> Hello {
         terms: crate::hostile::terms(2),
         nonce: Nonce::default(),
         gap: None,
+        onward: None,
+        via: None,
     }
 }
 

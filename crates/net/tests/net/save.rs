@@ -90,3 +90,33 @@ async fn a_save_that_fails_stops_the_node_and_nothing_leaves() {
     assert_eq!(peer.next().await, crate::group::down(1, 1));
     assert_eq!(peer.node.status().peers[&NodeId(1)].received, 0);
 }
+
+/// A disk that takes longer for each write than makes a suspect.
+struct Slow;
+
+impl Stable for Slow {
+    fn save(&mut self, _bytes: &[u8]) -> io::Result<()> {
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        Ok(())
+    }
+}
+
+/// Who writes all the time still hears others, and notices that one has died.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_disk_hides_no_death() {
+    let mut group = Group::new(3);
+    let (node, mut events) = start_with(&mut group, Box::new(Slow)).await;
+    let node = Arc::new(node);
+    group.chat.saves = false;
+    let (_second, third) = (group.start(2).await, group.start(3).await);
+    third.until_connected().await;
+    let asking = tokio::spawn(async move {
+        for number in 1.. {
+            node.request(ChatRequest::Say { to: NodeId(2), number }).await.unwrap();
+        }
+    });
+    third.node.kill().await.unwrap();
+    let noticed = tokio::time::timeout(crate::group::PATIENCE, events.recv()).await;
+    assert_eq!(noticed.expect("it was not noticed"), Some(crate::group::down(3, 1)));
+    asking.abort();
+}

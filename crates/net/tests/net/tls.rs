@@ -2,7 +2,7 @@
 
 use conclave_core::NodeId;
 use conclave_net::certificate::{generate, in_dir};
-use conclave_net::{NodeConfig, Options, Refusal, TlsConfig, start};
+use conclave_net::{Fingerprint, NodeConfig, Options, Refusal, TlsConfig, start};
 
 use crate::chat::{Chat, ChatConfig};
 use crate::group::{Group, until};
@@ -71,6 +71,28 @@ async fn certificates_are_replaced_one_by_one() {
     let strict = start_with(&mut group, 2, in_dir(new.path(), NodeId(2))).await;
     strict.until("it was turned away", |status| status.complaints >= 1).await;
     assert_eq!(strict.node.status().peers[&NodeId(1)].received, 0);
+}
+
+/// A certificate that was stolen is refused on both ways, although the authority has signed it; others go on.
+#[tokio::test]
+async fn a_certificate_on_the_list_is_refused() {
+    let mut group = Group::new(3);
+    let dir = tempfile::tempdir().unwrap();
+    generate(dir.path(), "test", &[NodeId(1), NodeId(2), NodeId(3)]).unwrap();
+    let of = |id| in_dir(dir.path(), NodeId(id));
+    let stolen = Fingerprint::of_file(&of(2).certificate).unwrap();
+    let knowing = |id| TlsConfig { refused: [stolen].into(), ..of(id) };
+    let first = start_with(&mut group, 1, knowing(1)).await;
+    let mut third = start_with(&mut group, 3, knowing(3)).await;
+    let second = start_with(&mut group, 2, of(2)).await;
+    first.until("it was found out", |s| s.peers[&NodeId(2)].refused_by_us == Some(Refusal::Revoked)).await;
+    first.until("it was turned away", |status| status.complaints >= 2).await;
+    first.say(3, 1).await;
+    assert_eq!(third.heard().await, (1, 1));
+    for member in [&first, &third] {
+        assert_eq!(member.node.status().peers[&NodeId(2)].life, None);
+    }
+    assert!(second.node.status().peers.values().all(|peer| peer.received == 0));
 }
 
 /// Node 2 calls itself node 3, with its own certificate.

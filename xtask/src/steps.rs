@@ -92,14 +92,24 @@ pub const SOAKS: &[Soak] = &[
     Soak {
         name: "live",
         about: "real groups of every lock, killed, stopped, cut off, without their files (CONCLAVE_MINUTES=10)",
-        steps: &[Step {
-            name: "programs inside the locks of groups to which things are done",
-            run: || {
-                soaking(
-                    "test --locked --profile optimised --package conclave-cli --test failures -- soak:: --nocapture",
-                )
+        steps: &[
+            Step {
+                name: "a crash among ten thousand idle names",
+                run: || {
+                    soaking(
+                        "test --locked --profile optimised --package conclave-cli --test failures -- names:: --nocapture",
+                    )
+                },
             },
-        }],
+            Step {
+                name: "programs inside the locks of groups to which things are done",
+                run: || {
+                    soaking(
+                        "test --locked --profile optimised --package conclave-cli --test failures -- soak:: --nocapture",
+                    )
+                },
+            },
+        ],
     },
     Soak {
         name: "searches",

@@ -1,9 +1,13 @@
 //! A cluster of the real binary, in a directory of its own.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use conclave_live::config::ProcessConfig;
 use tempfile::TempDir;
+
+use crate::wires::Wire;
 
 /// A cluster that ends with the test.
 pub struct Group {
@@ -51,6 +55,23 @@ impl Group {
 
     fn dir(&self) -> PathBuf {
         self.home.path().join("clusters/lab")
+    }
+
+    /// Has every process reach every other by a wire of its own: from whom, to whom.
+    pub fn wire(&self) -> BTreeMap<(u32, u32), Wire> {
+        let mut wires = BTreeMap::new();
+        for id in &self.ids {
+            let path = self.place(*id).1.with_extension("toml");
+            let mut config = ProcessConfig::read(&path).expect("it has a file");
+            for peer in config.peers.iter_mut().filter(|peer| peer.id != *id) {
+                let wire = Wire::to(peer.address.fixed().expect("it is on this machine"));
+                peer.address = wire.address.into();
+                wires.insert((*id, peer.id), wire);
+            }
+            std::fs::write(&path, config.text()).expect("it can be written");
+            self.order(&format!("restart {id}"));
+        }
+        wires
     }
 
     pub fn place(&self, id: u32) -> Place {

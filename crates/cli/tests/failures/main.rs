@@ -14,6 +14,7 @@ mod damage;
 mod group;
 mod judge;
 mod load;
+mod names;
 mod namespaces;
 mod nodes;
 mod pauses;

@@ -24,6 +24,7 @@ fn pause_the_holder(algorithm: &str, words: &str) -> Group {
     load.finds_one_group(&group.places());
     let resource = load.end();
     resource.never_went_back();
+    resource.one_at_a_time_in_each_epoch();
     assert!(resource.refused() > 0);
     group
 }

@@ -126,6 +126,14 @@ impl Resource {
         }
     }
 
+    /// Whoever met somebody inside was let in by another epoch, which had left that one out: within an epoch nobody met
+    /// anybody, whatever detectors said.
+    #[track_caller]
+    pub fn one_at_a_time_in_each_epoch(&self) {
+        let met = self.overlaps().into_iter().find(|(before, after)| before.epoch == after.epoch);
+        assert_eq!(met, None, "two of one epoch were inside");
+    }
+
     /// Nobody met anybody inside, and nobody was refused.
     #[track_caller]
     pub fn one_at_a_time(&self) {
@@ -144,4 +152,15 @@ fn a_process_whose_fences_go_back_is_seen() {
         resource.leave(NAMES[0], fence);
     }
     resource.never_went_back();
+}
+
+#[test]
+#[should_panic(expected = "two of one epoch were inside")]
+fn two_of_one_epoch_are_seen() {
+    let resource = Resource::default();
+    for counter in [1, 2] {
+        let fence = Fence { epoch: Epoch::FIRST, counter, process: conclave_core::NodeId(1) };
+        resource.enter(NAMES[0], 1, fence);
+    }
+    resource.one_at_a_time_in_each_epoch();
 }

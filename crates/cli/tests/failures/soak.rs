@@ -13,6 +13,7 @@ use conclave_algorithms::{About, mutex, registry};
 use crate::group::Group;
 use crate::programs::{lines, overlap};
 use crate::until;
+use crate::wires::Wire;
 
 /// Minutes of a soak, if it is not told how many.
 const MINUTES: u64 = 10;
@@ -32,11 +33,17 @@ enum Trouble {
     Pause,
     /// Cut off from all others until they have gone on.
     Cut,
+    /// One of its links is cut: others carry what goes over it, and nobody is left out.
+    Link,
+    /// Nothing that it says reaches anybody, while it hears everybody, until the others have gone on.
+    Mute,
+    /// Its disk is full: it ends at its next write, and is started again when there is room.
+    Full,
     /// Killed, and started again without its data directory.
     Wipe,
 }
 
-use Trouble::{Cut, Flicker, Kill, Pause, Restart, Wipe};
+use Trouble::{Cut, Flicker, Full, Kill, Link, Mute, Pause, Restart, Wipe};
 
 /// A sequence that differs from run to run of a soak, and not from run to run of the suite.
 struct Dice(u64);
@@ -55,6 +62,8 @@ impl Dice {
 /// A group under load.
 struct Round {
     group: Group,
+    /// How its processes reach each other: from whom, to whom. Nothing in the ordinary suite.
+    wires: BTreeMap<(u32, u32), Wire>,
     algorithm: &'static str,
     /// Whether what is held runs out.
     is_view: bool,
@@ -78,6 +87,7 @@ impl Round {
         let is_view = words.contains("mode=view");
         Self {
             group,
+            wires: BTreeMap::new(),
             algorithm,
             is_view,
             names,
@@ -85,6 +95,12 @@ impl Round {
             served,
             lost: AtomicU64::new(0),
         }
+    }
+
+    /// The same, in which every process reaches every other by a wire of its own.
+    fn wired(algorithm: &'static str, words: &str, n: u32, names: usize) -> Self {
+        let round = Self::new(algorithm, words, n, names);
+        Self { wires: round.group.wire(), ..round }
     }
 
     fn file(&self, name: usize) -> PathBuf {
@@ -123,6 +139,29 @@ impl Round {
         until("all are served again", || ids.iter().zip(&before).all(|(id, before)| count(id) > *before));
     }
 
+    /// Whether nothing that a process says reaches anybody.
+    fn mute(&self, id: u32, is_mute: bool) {
+        for other in self.group.but(id) {
+            self.wires[&(id, other)].hold_there(is_mute);
+            self.wires[&(other, id)].hold_back(is_mute);
+        }
+    }
+
+    /// Fills the disk of a process, as far as it can tell, and has everyone save something. Ends when it has ended.
+    fn fill_disk(&self, place: &Path, id: u32) {
+        let full = place.join("state.new");
+        let log = place.with_extension("log");
+        let ends = || std::fs::read_to_string(&log).unwrap_or_default().matches("No space left").count();
+        let before = ends();
+        // Unless something is being written just now.
+        until("its disk is full", || std::os::unix::fs::symlink("/dev/full", &full).is_ok());
+        let other = self.group.but(id)[0];
+        self.group.order(&format!("kill {other}"));
+        self.group.order(&format!("restart {other}"));
+        until("it has no room", || ends() > before);
+        std::fs::remove_file(&full).expect("it is still there");
+    }
+
     fn strike(&self, trouble: Trouble, id: u32) {
         let (group, others) = (&self.group, self.group.but(id));
         match trouble {
@@ -146,6 +185,22 @@ impl Round {
                 group.order(&format!("cut {id}/{}", others.join(",")));
                 self.serves(&self.group.but(id));
                 group.order("heal");
+            }
+            Link => {
+                group.order(&format!("cut {id}/{}", others[0]));
+                self.serves(&group.ids);
+                group.order("heal");
+            }
+            Mute => {
+                self.mute(id, true);
+                self.serves(&others);
+                self.mute(id, false);
+            }
+            Full => {
+                let place = group.place(id).1;
+                self.fill_disk(&place, id);
+                self.serves(&others);
+                group.order(&format!("restart {id}"));
             }
             Wipe => {
                 group.order(&format!("kill {id}"));
@@ -235,9 +290,9 @@ impl Drop for OnDrop<'_> {
 }
 
 /// With leases: whatever happens, one program at a time.
-const SAFE: [Trouble; 5] = [Kill, Flicker, Restart, Pause, Cut];
+const SAFE: [Trouble; 8] = [Kill, Flicker, Restart, Pause, Cut, Link, Mute, Full];
 /// Without: fences are never given twice.
-const ALL: [Trouble; 6] = [Kill, Flicker, Restart, Pause, Cut, Wipe];
+const ALL: [Trouble; 9] = [Kill, Flicker, Restart, Pause, Cut, Link, Mute, Full, Wipe];
 
 #[test]
 fn whatever_is_done_to_processes_programs_take_turns() {
@@ -257,11 +312,11 @@ fn whatever_is_done_to_processes_programs_take_turns() {
     while Instant::now() < until_when {
         let (n, names) = (dice.pick(&[3, 3, 5]), dice.pick(&[1, 3, 5, 1_000]));
         let line = if turn % 2 == 0 {
-            endure(&Round::new("majority", "--set mode=view", n, names), &mut dice, &SAFE, TROUBLES)
+            endure(&Round::wired("majority", "--set mode=view", n, names), &mut dice, &SAFE, TROUBLES)
         } else {
             let algorithm = algorithms[turn / 2 % algorithms.len()];
             let words = if algorithm == "token-ring" { "--set idle=park" } else { "" };
-            endure(&Round::new(algorithm, words, n, names), &mut dice, &ALL, TROUBLES)
+            endure(&Round::wired(algorithm, words, n, names), &mut dice, &ALL, TROUBLES)
         };
         println!("{line}");
         turn += 1;

@@ -2,6 +2,7 @@
 //! whoever must know that something is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use conclave_wire::v1::reply::Reply;
 use conclave_wire::{SENT_AWAY, v1};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::Status;
 
 use crate::Options;
@@ -39,6 +40,8 @@ const SILENCE: Duration = Duration::from_millis(500);
 const SILENCE_LEAST: Duration = Duration::from_millis(200);
 /// How long a silence makes a client more patient.
 const FORGIVEN: Duration = Duration::from_secs(30);
+/// How often all other nodes are tried before one that was silent.
+const CHANCES: usize = 2;
 /// Why sessions are over when the client was shut down.
 const SHUT_DOWN: &str = "the client was shut down";
 /// How long a node may take to say who it is once it is connected, at the most. At first it is given no longer than a
@@ -170,8 +173,13 @@ impl Driver {
     pub async fn run(mut self) {
         let mut orders = Vec::new();
         let mut gone_at = None;
+        let mut timer = pin!(sleep_until(self.wake_at));
         loop {
-            let wake = self.wake(&mut orders, gone_at.is_some()).await;
+            // It is mostly the same time as before.
+            if timer.deadline() != self.wake_at {
+                timer.as_mut().reset(self.wake_at);
+            }
+            let wake = self.wake(&mut orders, gone_at.is_some(), timer.as_mut()).await;
             if !matches!(wake, Wake::Event(_)) {
                 // Nothing is done for a session that has run out. What is told may renew it, and comes first.
                 self.give_up_unsafe();
@@ -203,7 +211,7 @@ impl Driver {
         }
     }
 
-    async fn wake(&mut self, orders: &mut Vec<Order>, is_gone: bool) -> Wake {
+    async fn wake(&mut self, orders: &mut Vec<Order>, is_gone: bool, timer: Pin<&mut Sleep>) -> Wake {
         let is_down = self.link.is_none();
         if is_down && self.connecting.is_none() && !self.sessions.is_empty() {
             self.connect();
@@ -211,7 +219,7 @@ impl Driver {
         tokio::select! {
             biased;
             // A node tells no more than it was asked, so this keeps nobody waiting.
-            message = async { self.link.as_mut().expect("guarded").events.message().await }, if !is_down => {
+            message = async { self.link.as_mut().expect("guarded").direct.next().await }, if !is_down => {
                 Wake::Event(message)
             }
             joined = async { self.connecting.as_mut().expect("guarded").await }, if self.connecting.is_some() => {
@@ -219,16 +227,17 @@ impl Driver {
                 Wake::Linked(linked.map(Box::new))
             }
             count = self.inbox.recv_many(orders, ORDERS_AT_ONCE), if !is_gone => Wake::Orders(count),
-            () = tokio::time::sleep_until(self.wake_at) => Wake::Time,
+            () = timer => Wake::Time,
         }
     }
 
     fn connect(&mut self) {
         let options = Arc::clone(&self.options);
         let count = options.endpoints.len();
-        // The one that was silent comes last.
-        if self.failures == 0 && self.silent.as_ref() == Some(&options.endpoints[self.next_endpoint % count])
-        {
+        // The one that was silent comes last, after a second chance for all others: they may be about to elect a leader, and it
+        // takes long to find out that it still says nothing.
+        let is_silent = self.silent.as_ref() == Some(&options.endpoints[self.next_endpoint % count]);
+        if is_silent && self.failures < CHANCES * (count - 1) {
             self.next_endpoint += 1;
         }
         let address = options.endpoints[self.next_endpoint % count].clone();
@@ -267,6 +276,12 @@ impl Driver {
             Ok(link) => {
                 self.failures = 0;
                 self.foreign = None;
+                if !link.leader.is_empty()
+                    && self.silent.as_ref().is_some_and(|silent| *silent != link.leader)
+                {
+                    // It had not much to do: it was gone, and others do without it.
+                    self.silences.0 = 0;
+                }
                 self.way.set(link.channel.clone());
                 self.link = Some(link);
                 self.backoff = BACKOFF_FIRST;
@@ -411,10 +426,9 @@ impl Driver {
         if commands.is_empty() {
             return;
         }
-        let Some(link) = &self.link else { return };
-        if parcels(commands).into_iter().any(|parcel| link.out.send(parcel).is_err()) {
-            self.on_broken("the connection was closed");
-            return;
+        let Some(link) = &mut self.link else { return };
+        for parcel in parcels(commands) {
+            link.direct.put(&parcel);
         }
         let now = Instant::now();
         self.asked_since.get_or_insert(now);
@@ -678,5 +692,30 @@ fn settle_conversion(entry: &mut Entry, convert: &v1::Convert, reply: &Reply) {
     }
     if !entry.converting().contains(&token) {
         entry.doubtful.remove(&token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::tests::link;
+
+    fn driver() -> Driver {
+        let options = Options::new(["one:1", "two:1"]);
+        let (_, inbox) = mpsc::unbounded_channel();
+        Driver::new(Arc::new(options), Cluster::default(), Way::default(), inbox)
+    }
+
+    #[tokio::test]
+    async fn a_node_that_has_much_to_do_makes_more_patient_and_one_that_was_replaced_does_not() {
+        let mut driver = driver();
+        assert_eq!(driver.patience_with_silence(), SILENCE);
+        driver.silent = Some("one:1".to_owned());
+        driver.note_silence();
+        assert_eq!(driver.patience_with_silence(), SILENCE * 2);
+        driver.on_linked(Ok(link("one:1")));
+        assert_eq!(driver.patience_with_silence(), SILENCE * 2, "it still leads");
+        driver.on_linked(Ok(link("two:1")));
+        assert_eq!(driver.patience_with_silence(), SILENCE, "it leads no more");
     }
 }

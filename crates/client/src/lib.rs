@@ -16,7 +16,7 @@
 //! # async fn work() {}
 //! ```
 //!
-//! One [`Client`] is one connection, shared by any number of [`Session`]s. A connection that breaks is made again, to
+//! One [`Client`] is one connection, shared by any number of [`Session`]s, and a second one if anything is read. A connection that breaks is made again, to
 //! whichever node answers, and what was not answered is asked again under the same number, so that nothing acts twice
 //! and nobody loses a place in a queue. Sessions are renewed in the background.
 //!
@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-/// One connection to the service, made when it is first needed and again whenever it breaks. Reads go over it, too.
+/// One connection to the service, made when it is first needed and again whenever it breaks; and another one for reads.
 #[derive(Clone)]
 pub struct Client {
     orders: mpsc::UnboundedSender<Order>,

@@ -1,19 +1,21 @@
-//! One stream to one node.
+//! One connection to one node.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use conclave_wire::v1::conclave_client::ConclaveClient;
-use conclave_wire::{PROTOCOL, protocol_mismatch, v1};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::UnboundedReceiverStream;
+use conclave_wire::{Direct, PROTOCOL, Terms, protocol_mismatch, v1};
+use tokio::time::timeout;
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{Status, Streaming};
 
 use crate::Options;
 use crate::cluster::{Cluster, at};
 
-/// The connection that is in use, for whoever wants to ask something over it.
+/// What a client takes from a node, and when it gives up one that says nothing: a machine that is gone does not say goodbye.
+const TERMS: Terms =
+    Terms { largest: 4 << 20, ask_after: Duration::from_secs(2), answer_within: Duration::from_secs(3) };
+
+/// Where something can be asked that belongs to no session. A connection is made when it first is.
 #[derive(Clone, Default)]
 pub struct Way(Arc<Mutex<Option<Channel>>>);
 
@@ -42,20 +44,20 @@ impl Way {
     }
 }
 
-/// A stream over which a node answers.
+/// A connection over which a node answers.
 pub struct Link {
-    /// Over which connection.
+    /// How to ask the same node what belongs to no session.
     pub channel: Channel,
     /// Which node.
     pub address: String,
-    /// What goes out.
-    pub out: mpsc::UnboundedSender<v1::ToServer>,
-    /// What comes in.
-    pub events: Streaming<v1::ToClient>,
+    /// Which node leads, as far as that one knows.
+    pub leader: String,
+    /// What goes out, and comes in.
+    pub direct: Direct,
 }
 
 impl Link {
-    /// Opens a stream to a node, and from there to the leader where that is another one and wanted; but not to the one
+    /// Opens a connection to a node, and from there to the leader where that is another one and wanted; but not to the one
     /// that was silent. Each may take so long to say who it is, and must belong to the cluster that is known.
     pub async fn open(
         options: &Options,
@@ -64,21 +66,14 @@ impl Link {
         limit: Duration,
         silent: Option<&str>,
     ) -> Result<Self, Status> {
-        let (link, welcome) = Self::open_at(options, cluster, address, limit).await?;
+        let link = Self::open_at(options, cluster, address, limit).await?;
         cluster.compare(options, address).await?;
-        let leader = welcome.leader_address;
-        if !options.follow_leader
-            || welcome.leader == welcome.node
-            || leader.is_empty()
-            || silent == Some(&leader)
-        {
+        let leads = link.leader.is_empty() || link.leader == link.address;
+        if leads || !options.follow_leader || silent == Some(&link.leader) {
             return Ok(link);
         }
         // The node that was asked serves it too, only with one more step in between.
-        match Self::open_at(options, cluster, &leader, limit).await {
-            Ok((direct, _)) => Ok(direct),
-            Err(_) => Ok(link),
-        }
+        Ok(Self::open_at(options, cluster, &link.leader, limit).await.unwrap_or(link))
     }
 
     async fn open_at(
@@ -86,22 +81,25 @@ impl Link {
         cluster: &Cluster,
         address: &str,
         limit: Duration,
-    ) -> Result<(Self, v1::Welcome), Status> {
+    ) -> Result<Self, Status> {
         let connecting = async {
+            let unavailable = |why: &dyn std::fmt::Display| Status::unavailable(why.to_string());
             let channel = conclave_wire::channel(&options.transport, address, options.connect_timeout)
-                .map_err(|error| Status::unavailable(error.to_string()))?;
-            let (out, outbox) = mpsc::unbounded_channel();
-            let mut client = ConclaveClient::new(channel.clone());
-            let mut events = client.talk(UnboundedReceiverStream::new(outbox)).await?.into_inner();
-            let first = events.message().await?;
+                .map_err(|error| unavailable(&error))?;
+            let connected = timeout(options.connect_timeout, options.transport.connect(address.to_owned()));
+            let connected = connected.await.map_err(|late| unavailable(&late))?;
+            let mut direct = Direct::greet(connected.map_err(|error| unavailable(&error))?, TERMS);
+            let first = direct.next::<v1::ToClient>().await.map_err(|refused| at(address, &refused))?;
             let welcome = first
                 .and_then(|message| message.welcome)
                 .ok_or_else(|| Status::unavailable(format!("{address} did not say who it is")))?;
             understands(address, &welcome)?;
             cluster.is(welcome.cluster).map_err(|other| at(address, &other))?;
-            Ok((Self { channel, address: address.to_owned(), out, events }, welcome))
+            let leads = welcome.leader == welcome.node;
+            let leader = if leads { address.to_owned() } else { welcome.leader_address.clone() };
+            Ok(Self { channel, address: address.to_owned(), leader, direct })
         };
-        tokio::time::timeout(limit, connecting)
+        timeout(limit, connecting)
             .await
             .unwrap_or_else(|_| Err(Status::unavailable(format!("{address} does not answer"))))
     }
@@ -116,8 +114,20 @@ fn understands(address: &str, welcome: &v1::Welcome) -> Result<(), Status> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use std::sync::Arc;
+
+    use conclave_wire::{Connection, Connector, Tcp};
+
     use super::*;
+
+    /// A connection to a node that leads, on which nobody says anything.
+    pub fn link(address: &str) -> Link {
+        let transport: Connector = Arc::new(Tcp);
+        let channel = conclave_wire::channel(&transport, address, TERMS.ask_after).unwrap();
+        let direct = Direct::greet(Connection::new(tokio::io::empty()), TERMS);
+        Link { channel, address: address.to_owned(), leader: address.to_owned(), direct }
+    }
 
     #[test]
     fn a_node_of_another_version_is_not_spoken_to() {

@@ -214,7 +214,8 @@ impl Shared {
             if is_later {
                 *until = sent + counted_on;
             }
-            is_later
+            // Mostly nobody follows it, and this is done for every reply.
+            is_later && self.safe_until.receiver_count() > 0
         });
         self.is_open.store(true, Ordering::Relaxed);
     }

@@ -5,6 +5,7 @@
 
 pub mod batcher;
 pub mod clock;
+pub mod direct;
 pub mod hall;
 mod mailbox;
 mod page;
@@ -113,12 +114,19 @@ impl Front {
 
     /// Finds out where a request is answered, and waits a little where nobody leads.
     async fn place<T>(&self, request: &Request<T>) -> Result<Place, Status> {
+        match self.leaders_place().await? {
+            Place::There(_) if request.metadata().contains_key(FORWARDED) => {
+                Err(Status::unavailable("this node does not lead"))
+            }
+            place => Ok(place),
+        }
+    }
+
+    /// Where the leader is.
+    async fn leaders_place(&self) -> Result<Place, Status> {
         let Leader { id: leader, term, .. } = self.find_leader().await?;
         if leader == self.id {
             return Ok(Place::Here);
-        }
-        if request.metadata().contains_key(FORWARDED) {
-            return Err(Status::unavailable("this node does not lead"));
         }
         let node = ConclaveClient::new(self.channel(leader)?);
         Ok(Place::There(Box::new(Elsewhere { node, term, leadership: self.consensus.leader() })))
@@ -182,14 +190,23 @@ impl Front {
         }
     }
 
-    /// Passes a client's stream on to the leader and what it says back, until another node leads.
+    /// Lets a client in: what takes what it says, and what it is told.
+    async fn enter(
+        &self,
+    ) -> Result<(Reader, impl Stream<Item = Result<v1::ToClient, Status>> + use<>), Status> {
+        // A node that is cut off may still believe that it leads: it must not keep clients waiting.
+        let led = self.consensus.read_barrier().await;
+        led.map_err(|error| Status::unavailable(error.to_string()))?;
+        Ok(Reader::enter(Arc::clone(&self.hall), self.queue.clone(), self.welcome()))
+    }
+
+    /// Passes what a client says on to the leader and what that says back, until another node leads.
     async fn pass_on(
         &self,
         leader: Elsewhere,
-        said: Streaming<v1::ToServer>,
-    ) -> Result<Response<Answers<v1::ToClient>>, Status> {
+        said: impl Stream<Item = v1::ToServer> + Send + 'static,
+    ) -> Result<Answers<v1::ToClient>, Status> {
         let node = self.id;
-        let said = said.map_while(Result::ok);
         let watched = leader.clone();
         let talk = |mut leader: ConclaveClient<Channel>| async move {
             leader.talk(forwarded(Request::new(said))).await
@@ -202,7 +219,7 @@ impl Front {
             }
             Ok(answer)
         });
-        Ok(Response::new(until_replaced(watched, answers)))
+        Ok(until_replaced(watched, answers))
     }
 }
 
@@ -244,15 +261,12 @@ impl Conclave for Front {
         request: Request<Streaming<v1::ToServer>>,
     ) -> Result<Response<Self::TalkStream>, Status> {
         match self.place(&request).await? {
-            Place::There(leader) => self.pass_on(*leader, request.into_inner()).await,
+            Place::There(leader) => {
+                let said = request.into_inner().map_while(Result::ok);
+                Ok(Response::new(self.pass_on(*leader, said).await?))
+            }
             Place::Here => {
-                // A node that is cut off may still believe that it leads: it must not keep clients waiting.
-                self.consensus
-                    .read_barrier()
-                    .await
-                    .map_err(|error| Status::unavailable(error.to_string()))?;
-                let (reader, answers) =
-                    Reader::enter(Arc::clone(&self.hall), self.queue.clone(), self.welcome());
+                let (reader, answers) = self.enter().await?;
                 tokio::spawn(reader.run(request.into_inner()));
                 Ok(Response::new(Box::pin(answers)))
             }

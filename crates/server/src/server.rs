@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_wire::v1::conclave_server::ConclaveServer;
-use conclave_wire::{Connector, DESCRIPTORS};
+use conclave_wire::{Connector, DESCRIPTORS, Terms};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -21,6 +21,7 @@ use crate::disk::Disk;
 use crate::front::Front;
 use crate::front::batcher::{Batcher, note_time};
 use crate::front::clock::{Clock, ServiceClock, Wall};
+use crate::front::direct;
 use crate::front::hall::Hall;
 use crate::front::queue::queue;
 
@@ -30,6 +31,8 @@ const LARGEST_MESSAGE: usize = 1 << 20;
 const STREAMS_PER_CONNECTION: u32 = 1024;
 /// A connection that is silent for so long is asked whether it lives, and must say so in as much time again.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How long clients that do not leave by themselves may stay when the node stops.
+const FAREWELL: Duration = Duration::from_millis(200);
 
 /// What a node is made of.
 pub struct Options {
@@ -79,6 +82,8 @@ pub struct Server {
     hall: Arc<Hall>,
     clock: Arc<ServiceClock>,
     stop: CancellationToken,
+    /// With clients that need no gRPC.
+    talking: JoinHandle<()>,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
 }
 
@@ -117,6 +122,8 @@ impl Server {
         let (health, health_service) = tonic_health::server::health_reporter();
         let follow = follow_leadership(consensus.clone(), Arc::clone(&hall));
         let report = report_health(consensus.presence(), health);
+        let terms = Terms { largest: LARGEST_MESSAGE, ask_after: KEEPALIVE, answer_within: KEEPALIVE };
+        let (incoming, talking) = direct::sort(incoming, front.clone(), terms, stop.clone(), FAREWELL);
         let router = routes(front, &consensus, health_service)?;
         let leader = consensus.leader();
         let wall = options.wall;
@@ -133,7 +140,7 @@ impl Server {
         tokio::spawn(stop.clone().run_until_cancelled_owned(report));
         let serving =
             tokio::spawn(router.serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned()));
-        Ok(Self { address, consensus, hall, clock, stop, serving })
+        Ok(Self { address, consensus, hall, clock, stop, talking, serving })
     }
 
     /// Where it listens.
@@ -171,9 +178,12 @@ impl Server {
         }
         self.stop.cancel();
         self.consensus.shutdown().await;
+        if let Err(error) = self.talking.await {
+            tracing::error!(%error, "clients were not sent away");
+        }
         let abort = self.serving.abort_handle();
         // Streams of clients that do not leave by themselves are cut.
-        if tokio::time::timeout(Duration::from_millis(200), self.serving).await.is_err() {
+        if tokio::time::timeout(FAREWELL, self.serving).await.is_err() {
             abort.abort();
         }
     }

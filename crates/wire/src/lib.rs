@@ -1,8 +1,10 @@
 //! What clients and nodes of the service say to each other.
 //!
 //! [`v1`] is the protocol of clients, [`peer`] the one between nodes; both are generated from `proto/` (`tests/generated.rs` does it). [`Transport`] is
-//! how bytes get from one to the other: TCP, or a simulated network in tests.
+//! how bytes get from one to the other: TCP, or a simulated network in tests. [`Direct`] is how our own clients say what
+//! the call `Talk` says, without gRPC.
 
+mod direct;
 mod door;
 mod transport;
 
@@ -10,6 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
+pub use direct::{Arrival, Direct, GREETING, Terms};
 pub use transport::{Connecting, Connection, Connector, Incoming, Listening, Tcp, Transport, channel};
 
 use v1::conclave_client::ConclaveClient;

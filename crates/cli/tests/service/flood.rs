@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use conclave_client::v1;
 use conclave_client::v1::command::Act;
+use conclave_wire::GREETING;
 
 use crate::hostile::runtime;
 use crate::nodes::Service;
@@ -67,8 +68,9 @@ fn connections_that_say_nothing_or_half_of_something_harm_nobody() {
     let before = service.memory(1);
     // A message that is announced with 1 MiB less one byte, of which ten bytes come.
     let half = [call(), frame(0, 0, 1, &[0, 0, 0x0f, 0xff, 0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])].concat();
+    let half_frame = [GREETING, &b"m\x00\x0f\xff\xff some of it"[..]].concat();
     let mut open = Vec::new();
-    for words in [&b""[..], b"PRI * HT", PREFACE, &half] {
+    for words in [&b""[..], b"PRI * HT", PREFACE, &half, b"conclave", GREETING, &half_frame] {
         open.extend((0..1_000).map(|_| say(&service, words)));
         service.still_serves();
     }
@@ -84,7 +86,9 @@ fn words_that_are_no_protocol_and_messages_that_are_too_large_end_the_connection
     let service = Service::one();
     let huge = [call(), frame(0, 0, 1, &[0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])].concat();
     let no_frame = [PREFACE, &SETTINGS, &[0xff; 64]].concat();
-    for words in [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &[0xff; 4096], &no_frame] {
+    let no_direct_frame = [&GREETING[..], &[0xff; 64]].concat();
+    let words = [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], &[0xff; 4096], &no_frame, &no_direct_frame];
+    for words in words {
         let mut heard = Vec::new();
         // It may close at once, before it has read everything.
         let _ = say(&service, words).read_to_end(&mut heard);
@@ -93,6 +97,10 @@ fn words_that_are_no_protocol_and_messages_that_are_too_large_end_the_connection
     }
     let mut stream = say(&service, &huge);
     while !is_end(&mut stream) {}
+    let mut heard = Vec::new();
+    let huge = [&GREETING[..], b"m\xff\xff\xff\xff"].concat();
+    say(&service, &huge).read_to_end(&mut heard).expect("it closes");
+    assert!(heard.ends_with(b"a message of 4294967295 bytes: 1048576 at most"), "{heard:?}");
     assert!(service.memory(1) < 300, "{} MiB", service.memory(1));
     service.still_serves();
 }

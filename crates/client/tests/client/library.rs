@@ -1,7 +1,7 @@
 //! What programs find in the library beside locks themselves.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use conclave_client::v1::command::Act;
@@ -226,7 +226,7 @@ impl Transport for Counting {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_go_over_the_one_connection() {
+async fn all_reads_go_over_one_connection() {
     let cluster = Cluster::start(1).await;
     let made = Arc::new(AtomicUsize::new(0));
     let mut options = Options::new(cluster.addresses.clone());
@@ -245,7 +245,7 @@ async fn reads_go_over_the_one_connection() {
         client.show("a").await.unwrap();
     }
     observer.next().await.unwrap();
-    assert_eq!(made.load(Ordering::SeqCst), before);
+    assert_eq!(made.load(Ordering::SeqCst), before + 1, "beside the one of the session");
     drop(guard);
     cluster.stop().await;
 }
@@ -298,4 +298,44 @@ async fn an_observer_that_looks_now_and_then_gets_past_a_node_that_is_silent() {
     }
     assert!(observed && watched, "observer: {observed}, watcher: {watched}");
     cluster.stop().await;
+}
+
+/// Notes where connections are made to.
+#[derive(Clone, Default)]
+struct Noting(Arc<Mutex<Vec<String>>>);
+
+impl Transport for Noting {
+    fn connect(&self, address: String) -> conclave_client::Connecting {
+        self.0.lock().unwrap().push(address.clone());
+        Tcp.connect(address)
+    }
+
+    fn listen(&self, address: String) -> conclave_client::Listening {
+        Tcp.listen(address)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_fell_silent_is_tried_when_all_others_were_tried_twice() {
+    let (fake, address) = Fake::start(well).await;
+    // Nobody listens there: these are reserved.
+    let others = ["127.0.0.1:1", "127.0.0.1:2"].map(str::to_owned);
+    let noting = Noting::default();
+    let mut options = Options::new([vec![address.clone()], others.to_vec()].concat());
+    options.transport = Arc::new(noting.clone());
+    let client = Client::with(options).unwrap();
+    let session = client.session(long()).await.unwrap();
+    fake.be_silent(true);
+    noting.0.lock().unwrap().clear();
+    let asking = tokio::spawn(async move { session.acquire("a").await.map(drop) });
+    let wanted = [&others[0], &others[1], &others[0], &others[1], &address].map(String::clone);
+    let tried = async {
+        while noting.0.lock().unwrap().len() < wanted.len() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, tried).await.expect("it goes on trying");
+    assert_eq!(noting.0.lock().unwrap()[..wanted.len()], wanted);
+    fake.be_silent(false);
+    timeout(PATIENCE, asking).await.expect("it is asked again").unwrap().unwrap();
 }

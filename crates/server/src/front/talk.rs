@@ -61,6 +61,11 @@ impl Reader {
                 }
             }
         }
+        self.leave().await;
+    }
+
+    /// The client has left: its sessions that end with the connection do.
+    pub async fn leave(self) {
         for (session, life) in self.hall.leave(self.guest) {
             let request = RequestId(0);
             let (acked, settled, act) = (request, Vec::new(), Act::Disconnected);
@@ -71,7 +76,8 @@ impl Reader {
         }
     }
 
-    async fn take(&mut self, message: v1::ToServer) -> Result<(), Closed> {
+    /// Takes in what the client says.
+    pub async fn take(&mut self, message: v1::ToServer) -> Result<(), Closed> {
         for said in message.commands {
             let (asked, bytes) = (Asked::from(&said), said.encoded_len());
             match words::command(said) {

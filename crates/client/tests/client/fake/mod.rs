@@ -2,10 +2,8 @@
 
 #![allow(dead_code, reason = "not every file of tests needs all of it")]
 
-use std::convert::Infallible;
-use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use conclave_client::v1;
@@ -13,14 +11,10 @@ use conclave_client::v1::command::Act;
 use conclave_client::v1::event::Told;
 use conclave_client::v1::failed::Code;
 use conclave_client::v1::reply::Reply;
-use conclave_wire::{PROTOCOL, Tcp, Transport as _};
+use conclave_wire::{Arrival, Direct, Incoming, PROTOCOL, Tcp, Terms, Transport as _};
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::body::Body;
-use tonic::codegen::{BoxFuture, Service, http};
-use tonic::server::{Grpc, NamedService, StreamingService};
-use tonic::{Request, Response, Status, Streaming};
-use tonic_prost::ProstCodec;
+use tokio_stream::StreamExt as _;
+use tonic::Status;
 
 /// Longer than anything here takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,6 +28,7 @@ pub struct Fake(Arc<Inner>);
 struct Inner {
     protocol: u32,
     script: Box<Script>,
+    is_silent: AtomicBool,
     heard: Mutex<Vec<v1::Command>>,
     streams: Mutex<Vec<mpsc::UnboundedSender<Result<v1::ToClient, Status>>>>,
 }
@@ -54,17 +49,64 @@ impl Fake {
         let fake = Self(Arc::new(Inner {
             protocol,
             script: Box::new(script),
+            is_silent: AtomicBool::new(false),
             heard: Mutex::default(),
             streams: Mutex::default(),
         }));
         let (incoming, address) = Tcp.listen("127.0.0.1:0".to_owned()).await.expect("a port is free");
-        let serving = tonic::transport::Server::builder().add_service(fake.clone());
-        tokio::spawn(serving.serve_with_incoming(incoming));
+        tokio::spawn(fake.clone().listen(incoming));
         (fake, address)
+    }
+
+    async fn listen(self, mut incoming: Incoming) {
+        let terms = Terms { largest: 1 << 20, ask_after: PATIENCE, answer_within: PATIENCE };
+        while let Some(arrived) = incoming.next().await {
+            let arrived = Direct::meet(arrived.expect("it is taken in"), terms).await;
+            // Whoever is let go before it has said anything is nobody.
+            let Ok(arrived) = arrived else { continue };
+            let Arrival::Direct(direct) = arrived else { panic!("it is asked nothing else") };
+            tokio::spawn(self.clone().answer(direct));
+        }
+    }
+
+    async fn answer(self, mut direct: Direct) {
+        let (out, mut told) = mpsc::unbounded_channel();
+        let protocol = self.0.protocol;
+        let welcome = v1::Welcome { node: 1, leader: 1, protocol, ..v1::Welcome::default() };
+        direct.put(&v1::ToClient { events: vec![], welcome: Some(welcome) });
+        Self::lock(&self.0.streams).push(out);
+        loop {
+            tokio::select! {
+                said = direct.next::<v1::ToServer>() => {
+                    let Ok(Some(message)) = said else { return };
+                    for command in message.commands {
+                        Self::lock(&self.0.heard).push(command.clone());
+                        if self.0.is_silent.load(Ordering::SeqCst) {
+                            continue;
+                        }
+                        let events = (self.0.script)(&command);
+                        direct.put(&v1::ToClient { events, welcome: None });
+                    }
+                }
+                told = told.recv() => match told {
+                    Some(Ok(message)) => direct.put(&message),
+                    Some(Err(status)) => {
+                        direct.put_end(&status);
+                        return direct.close().await;
+                    }
+                    None => return,
+                },
+            }
+        }
     }
 
     fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().expect("no panic")
+    }
+
+    /// From now on it says nothing more, or again what the script says.
+    pub fn be_silent(&self, is_silent: bool) {
+        self.0.is_silent.store(is_silent, Ordering::SeqCst);
     }
 
     /// Everything that was said to it.
@@ -130,51 +172,4 @@ pub fn well(to: &v1::Command) -> Vec<v1::Event> {
         _ => Reply::Done(v1::Done {}),
     };
     vec![answer(to, reply)]
-}
-
-impl NamedService for Fake {
-    const NAME: &'static str = "conclave.v1.Conclave";
-}
-
-impl Service<http::Request<Body>> for Fake {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Self::Response, Self::Error>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let fake = self.clone();
-        assert_eq!(request.uri().path(), "/conclave.v1.Conclave/Talk", "it is asked nothing else");
-        Box::pin(async move { Ok(Grpc::new(ProstCodec::default()).streaming(fake, request).await) })
-    }
-}
-
-impl StreamingService<v1::ToServer> for Fake {
-    type Response = v1::ToClient;
-    type ResponseStream = UnboundedReceiverStream<Result<v1::ToClient, Status>>;
-    type Future =
-        Pin<Box<dyn Future<Output = Result<Response<Self::ResponseStream>, Status>> + Send + 'static>>;
-
-    fn call(&mut self, request: Request<Streaming<v1::ToServer>>) -> Self::Future {
-        let (out, told) = mpsc::unbounded_channel();
-        let protocol = self.0.protocol;
-        let welcome = v1::Welcome { node: 1, leader: 1, protocol, ..v1::Welcome::default() };
-        let _ = out.send(Ok(v1::ToClient { events: vec![], welcome: Some(welcome) }));
-        Self::lock(&self.0.streams).push(out.clone());
-        let fake = self.clone();
-        let mut said = request.into_inner();
-        tokio::spawn(async move {
-            while let Ok(Some(message)) = said.message().await {
-                for command in message.commands {
-                    Self::lock(&fake.0.heard).push(command.clone());
-                    let events = (fake.0.script)(&command);
-                    let _ = out.send(Ok(v1::ToClient { events, welcome: None }));
-                }
-            }
-        });
-        Box::pin(async { Ok(Response::new(UnboundedReceiverStream::new(told))) })
-    }
 }

@@ -119,9 +119,10 @@ struct FailoverArgs {
     /// How long the load flows before each kill, in seconds.
     #[arg(long, default_value = "2", value_parser = seconds)]
     calm: Duration,
-    /// About how long a client waits for a cycle before it tries another endpoint, in milliseconds.
-    #[arg(long, default_value = "200", value_name = "MS")]
-    give_up_after_ms: u32,
+    /// About how long a client waits for a cycle before it is given up and another one tries the next endpoint, in milliseconds
+    /// [default: 200; of conclave, whose clients look for another node by themselves, 3000].
+    #[arg(long, value_name = "MS")]
+    give_up_after_ms: Option<u32>,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -277,7 +278,7 @@ async fn kills(args: &FailoverArgs, out: &mut dyn Write, progress: &mut dyn Writ
         clients: args.clients.get(),
         kills: args.kills.get(),
         calm: args.calm,
-        give_up_after: Duration::from_millis(u64::from(args.give_up_after_ms)),
+        give_up_after: args.give_up_after_ms.map_or(kind.patience(), |ms| Duration::from_millis(ms.into())),
         ttl: args.common.ttl(),
         fate: args.leader,
     };

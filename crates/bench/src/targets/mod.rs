@@ -58,6 +58,15 @@ impl Kind {
         }
     }
 
+    /// How long a client waits for a cycle before the load gives it up and takes another one at the next endpoint. One that
+    /// looks for another node by itself is left the time to do so.
+    pub fn patience(self) -> Duration {
+        match self {
+            Self::Conclave | Self::ConclaveDropped => Duration::from_secs(3),
+            Self::Etcd | Self::Zookeeper | Self::Redis => Duration::from_millis(200),
+        }
+    }
+
     /// A target of this kind at these endpoints, whose sessions outlive their clients by the given time, and whose
     /// clients share so many connections, where it can do that; otherwise each has its own.
     pub fn open(

@@ -29,7 +29,8 @@
 //! delays; other elections can be had.
 //!
 //! **Caveats**: somebody who lives and is suspected is left out, and may deliver something else. A process that comes back is no
-//! member until it joins. The posts of a view are kept until the next.
+//! member until it joins. The posts of a view are kept until the next, and reports carry them: so a sender whose own posts of a
+//! view take more than its part of 256 KiB asks for the next view, and goes on in that.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -45,6 +46,11 @@ use super::{AnyConfig, Event, FAMILY, Id, Post, Request, Source};
 use crate::election::{AnyConfig as AnyElectionConfig, AnyElection};
 use crate::mutex::Epoch;
 use crate::{About, Asked, Formula, Led, LedConfig, STRANGER, SettingError, Settings, Synchrony, Told};
+
+/// What the posts of a view may take together, in bytes: a report of all of them is one message.
+const VIEW_BYTES: usize = 256 << 10;
+/// What a post takes besides its text.
+const POST_BYTES: usize = 64;
 
 /// A process with views, and with the election of its leader.
 pub type LedViews = Led<AnyElection, Views>;
@@ -304,7 +310,10 @@ impl Protocol for Views {
             self.office.is_none() || self.epoch.creator == self.id(),
             "a leader changes the view in an epoch of its own"
         );
-        assert!(self.is_frozen || self.waiting.is_empty(), "only who is frozen puts off what it sends");
+        assert!(
+            self.is_frozen || self.is_full() || self.waiting.is_empty(),
+            "only who is frozen, or has said enough in this view, puts off what it sends"
+        );
     }
 }
 
@@ -390,10 +399,21 @@ impl Views {
     fn on_send(&mut self, text: String, out: &mut impl Effects<Self>) {
         self.sent += 1;
         let post = Post { id: self.source.post(self.sent), text };
-        match self.is_frozen {
-            true => self.waiting.push(post),
-            false => self.send(post, out),
+        if !self.is_frozen && !self.is_full() {
+            return self.send(post, out);
         }
+        let is_first = self.waiting.is_empty();
+        self.waiting.push(post);
+        if is_first && !self.is_frozen {
+            self.tell_wish(out);
+        }
+    }
+
+    /// Whether our own posts of this view take our part of what all may take.
+    fn is_full(&self) -> bool {
+        let own = self.posts.range(self.source.post(0)..=self.source.post(u64::MAX));
+        let bytes: usize = own.map(|(_, text)| text.len() + POST_BYTES).sum();
+        bytes >= VIEW_BYTES / self.members.len().max(1)
     }
 
     /// To all members, and to the sequencer where there is one.
@@ -621,11 +641,15 @@ impl Views {
         }
         self.past = steps;
         self.is_frozen = false;
-        for post in core::mem::take(&mut self.waiting) {
+        let mut waiting = core::mem::take(&mut self.waiting).into_iter();
+        while !self.is_full()
+            && let Some(post) = waiting.next()
+        {
             self.send(post, out);
         }
+        self.waiting = waiting.collect();
         self.take_early(out);
-        if self.wants != self.group.contains(self.id()) {
+        if self.wants != self.group.contains(self.id()) || !self.waiting.is_empty() {
             self.tell_wish(out);
         }
     }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::config::{FileError, PeerAddress, ProcessConfig};
-use crate::control::{Answer, Ask, Control, ControlError, Status};
+use crate::control::{Answer, Ask, Control, ControlError, SOCKET, Status};
 
 /// Why something cannot be done with a cluster.
 #[derive(Debug, Error)]
@@ -58,8 +58,10 @@ pub enum ClusterError {
         /// Why.
         why: String,
     },
-    /// It takes no orders from elsewhere.
-    #[error("the file has no 'control' address for {0}, and a secret to use it with")]
+    /// It takes no orders from elsewhere, and is not here.
+    #[error(
+        "{0} does not run on this machine, and the file has no 'control' address and secret to reach it with"
+    )]
     NoControl(NodeId),
     /// Only who has started a process can do that to it.
     #[error("processes of a file are started and ended where they run, by 'conclave node'")]
@@ -93,14 +95,19 @@ pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> ClusterError + '_ {
     move |error| ClusterError::Io { path: path.to_owned(), error }
 }
 
-/// Where clusters are kept: `$CONCLAVE_HOME`, or the place for the state of programs.
+/// Where clusters are kept: in `$CONCLAVE_HOME`, or the place for the state of programs.
 #[must_use]
 pub fn home() -> PathBuf {
+    state_home().join("clusters")
+}
+
+/// `$CONCLAVE_HOME`, or the place for the state of programs.
+pub(crate) fn state_home() -> PathBuf {
     let from =
         |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = || from("XDG_STATE_HOME").or_else(|| from("HOME").map(|home| home.join(".local/state")));
     let home = from("CONCLAVE_HOME").or_else(|| state().map(|state| state.join("conclave")));
-    home.unwrap_or_else(|| std::env::temp_dir().join("conclave")).join("clusters")
+    home.unwrap_or_else(|| std::env::temp_dir().join("conclave"))
 }
 
 /// Who is who.
@@ -165,21 +172,31 @@ pub struct Cluster {
     pub(crate) dir: PathBuf,
     /// Who is who.
     pub manifest: Manifest,
-    /// How its processes are reached, if it is known by a file, and they may be on other machines.
-    remote: Option<Remote>,
+    /// Where its processes are, if it is known by a file, and they may be on other machines.
+    places: Option<Places>,
 }
 
-/// How processes on other machines are reached.
+/// Where the processes of a file are.
 #[derive(Debug)]
-struct Remote {
+struct Places {
     secret: Option<Secret>,
+    /// Who takes orders from other machines, and where.
     controls: BTreeMap<NodeId, Address>,
+    /// Where each keeps its data, if it runs on this machine.
+    data: BTreeMap<NodeId, PathBuf>,
+}
+
+impl Places {
+    /// The address for orders and what has to be known to give them.
+    fn control(&self, process: NodeId) -> Option<(&Address, &Secret)> {
+        Some((self.controls.get(&process)?, self.secret.as_ref()?))
+    }
 }
 
 impl Cluster {
     /// The cluster of a supervisor on this machine.
     pub(crate) fn of_supervisor(dir: PathBuf, manifest: Manifest) -> Self {
-        Self { dir, manifest, remote: None }
+        Self { dir, manifest, places: None }
     }
 
     /// The cluster that a file describes, whatever machines its processes are on.
@@ -194,7 +211,15 @@ impl Cluster {
             .as_ref()
             .filter(|table| !table.contains_key("id"))
             .and_then(|table| table.get("peers")?.as_array()?.first()?.get("id")?.as_integer());
-        let config = ProcessConfig::read_as(path, first.and_then(|id| u32::try_from(id).ok()))?;
+        let first = first.and_then(|id| u32::try_from(id).ok());
+        let config = ProcessConfig::read_as(path, first)?;
+        let mut data = BTreeMap::from([(NodeId(config.id), config.data.clone())]);
+        if first.is_some() {
+            for peer in &config.peers {
+                let own = ProcessConfig::read_as(path, Some(peer.id))?;
+                data.insert(NodeId(peer.id), own.data);
+            }
+        }
         let member =
             |peer: &PeerAddress| Member { id: NodeId(peer.id), address: peer.address.clone(), living: None };
         let control = |peer: &PeerAddress| Some((NodeId(peer.id), peer.control.clone()?));
@@ -206,8 +231,8 @@ impl Cluster {
             processes: config.peers.iter().map(member).collect(),
         };
         let controls = config.peers.iter().filter_map(control).collect();
-        let remote = Some(Remote { secret: config.known_secret(), controls });
-        Ok(Self { dir: path.to_owned(), manifest, remote })
+        let places = Some(Places { secret: config.known_secret(), controls, data });
+        Ok(Self { dir: path.to_owned(), manifest, places })
     }
 
     /// The cluster of this name among those that are kept here, or the only one that runs.
@@ -261,7 +286,7 @@ impl Cluster {
         let wrong =
             |error: serde_json::Error| ClusterError::Manifest { path: path.clone(), why: error.to_string() };
         let manifest = serde_json::from_str(&text).map_err(wrong)?;
-        Ok(Some(Self { dir: dir.to_owned(), manifest, remote: None }))
+        Ok(Some(Self { dir: dir.to_owned(), manifest, places: None }))
     }
 
     /// Whether its supervisor is there.
@@ -270,18 +295,21 @@ impl Cluster {
         self.manifest.supervisor.is_alive()
     }
 
-    /// Whose processes run, standing still or not.
+    /// Whose processes run, standing still or not. Those of a file are asked.
     #[must_use]
     pub fn running(&self) -> BTreeSet<NodeId> {
-        let running =
-            self.manifest.processes.iter().filter(|member| member.living.is_some_and(|it| it.is_alive()));
-        running.map(|member| member.id).collect()
+        let is_running = |member: &&Member| match &self.places {
+            Some(_) => self.connect(member.id).is_ok(),
+            None => member.living.is_some_and(|it| it.is_alive()),
+        };
+        self.manifest.processes.iter().filter(is_running).map(|member| member.id).collect()
     }
 
     /// The data directory of a process.
     #[must_use]
     pub fn data(&self, process: NodeId) -> PathBuf {
-        data_of(&self.dir, process)
+        let known = self.places.as_ref().and_then(|places| places.data.get(&process));
+        known.cloned().unwrap_or_else(|| data_of(&self.dir, process))
     }
 
     /// A connection to one of its processes.
@@ -292,10 +320,12 @@ impl Cluster {
         if !self.manifest.processes.iter().any(|member| member.id == process) {
             return Err(ClusterError::Stranger(process));
         }
-        let Some(remote) = &self.remote else { return Ok(Control::connect(&self.data(process))?) };
-        let address = remote.controls.get(&process).ok_or(ClusterError::NoControl(process))?;
-        let secret = remote.secret.as_ref().ok_or(ClusterError::NoControl(process))?;
-        Ok(Control::reach(address, secret)?)
+        let data = self.data(process);
+        match self.places.as_ref().map(|places| places.control(process)) {
+            Some(Some((address, secret))) => Ok(Control::reach(address, secret)?),
+            Some(None) if !data.join(SOCKET).exists() => Err(ClusterError::NoControl(process)),
+            Some(None) | None => Ok(Control::connect(&data)?),
+        }
     }
 
     /// How a process stands.
@@ -350,7 +380,7 @@ impl Cluster {
     /// # Errors
     /// If there is no supervisor, or it cannot.
     pub fn order(&self, order: &Order) -> Result<String, ClusterError> {
-        if self.remote.is_some() {
+        if self.places.is_some() {
             return Err(ClusterError::NoSupervisor);
         }
         let path = self.dir.join(SUPERVISOR);
@@ -368,20 +398,28 @@ impl Cluster {
     /// What its processes have written down, wherever they are. What other machines have is copied into this directory.
     ///
     /// # Errors
-    /// If a directory cannot be read, or a process does not answer.
+    /// If a directory cannot be read, or a process on another machine does not answer.
     pub fn collect(&self, copies: &Path) -> Result<Vec<PathBuf>, ClusterError> {
-        if self.remote.is_none() {
-            return self.records();
-        }
         let mut records = Vec::new();
         for member in &self.manifest.processes {
-            let life = self.status(member.id)?.life;
-            let mut control = self.connect(member.id)?;
-            for life in 1..=life {
-                let path = copies.join(format!("{}-{life}.jsonl", member.id.0));
-                if copy_record(&mut control, life, &path)? {
-                    records.push(path);
-                }
+            let is_elsewhere = self.places.as_ref().is_some_and(|it| it.control(member.id).is_some());
+            let of_member =
+                if is_elsewhere { self.fetch(member.id, copies) } else { self.written(member.id) };
+            records.append(&mut of_member?);
+        }
+        records.sort();
+        Ok(records)
+    }
+
+    /// Copies what a process on another machine has written down, life by life.
+    fn fetch(&self, process: NodeId, copies: &Path) -> Result<Vec<PathBuf>, ClusterError> {
+        let last = self.status(process)?.life;
+        let mut control = self.connect(process)?;
+        let mut records = Vec::new();
+        for life in 1..=last {
+            let path = copies.join(format!("{}-{life}.jsonl", process.0));
+            if copy_record(&mut control, life, &path)? {
+                records.push(path);
             }
         }
         Ok(records)
@@ -394,17 +432,29 @@ impl Cluster {
     pub fn records(&self) -> Result<Vec<PathBuf>, ClusterError> {
         let mut records = Vec::new();
         for member in &self.manifest.processes {
-            let dir = self.data(member.id);
-            for entry in fs::read_dir(&dir).map_err(at(&dir))? {
-                let path = entry.map_err(at(&dir))?.path();
-                let name =
-                    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                if name.starts_with("record-") && name.ends_with(".jsonl") {
-                    records.push(path);
-                }
-            }
+            records.append(&mut self.written(member.id)?);
         }
         records.sort();
+        Ok(records)
+    }
+
+    /// What a process has written down on this machine, life by life. A process of a file need not have been here.
+    fn written(&self, process: NodeId) -> Result<Vec<PathBuf>, ClusterError> {
+        let dir = self.data(process);
+        let entries = match fs::read_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.places.is_some() => {
+                return Ok(Vec::new());
+            }
+            entries => entries.map_err(at(&dir))?,
+        };
+        let mut records = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(at(&dir))?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.starts_with("record-") && name.ends_with(".jsonl") {
+                records.push(path);
+            }
+        }
         Ok(records)
     }
 }

@@ -252,6 +252,17 @@ impl ProcessConfig {
         toml::to_string(self).expect("numbers, texts and paths can be written")
     }
 
+    /// The same as the file of all processes: it names none.
+    ///
+    /// # Panics
+    /// Never: everything in it can be written.
+    #[must_use]
+    pub fn text_of_all(&self) -> String {
+        let mut table = toml::Table::try_from(self).expect("numbers, texts and paths can be written");
+        table.remove("id");
+        toml::to_string(&table).expect("a table can be written")
+    }
+
     /// What times in records are counted from.
     #[must_use]
     pub fn epoch(&self) -> SystemTime {

@@ -25,6 +25,11 @@ use crate::seal::{HERE, Seal, nonce_line, read_nonce};
 /// The name of the socket in a data directory.
 pub const SOCKET: &str = "control.sock";
 
+/// No line of a client is longer.
+pub(crate) const LONGEST_LINE: usize = 16 << 10;
+/// What is asked may have so many bytes: the proof of the secret takes some of a line, too.
+const LONGEST_ASK: usize = LONGEST_LINE - 512;
+
 /// A process that takes longer to answer stands still.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -145,6 +150,9 @@ pub enum ControlError {
     /// It went away.
     #[error("the process went away")]
     Gone,
+    /// It would not have listened to the end.
+    #[error("this takes {0} bytes to ask for, and a process hears {LONGEST_ASK} at the most")]
+    TooLong(usize),
     /// What it said was not said by a process of the group.
     #[error("the answer has no proof of the secret; is the secret of the file that of the cluster?")]
     Forged,
@@ -214,6 +222,10 @@ impl Control {
     /// # Errors
     /// If the process is gone.
     pub fn ask(&mut self, ask: &Ask) -> Result<(), ControlError> {
+        let length = serde_json::to_vec(ask).map_or(0, |line| line.len());
+        if length > LONGEST_ASK {
+            return Err(ControlError::TooLong(length));
+        }
         let mut asker = self.asker()?;
         asker.try_ask(ask).map_err(|error| self.failed(error))
     }
@@ -274,6 +286,23 @@ impl Control {
     pub fn call(&mut self, ask: &Ask) -> Result<Answer, ControlError> {
         self.ask(ask)?;
         self.answer(Some(PATIENCE))?.ok_or_else(|| ControlError::Slow(self.path.clone()))
+    }
+
+    /// The record of a life, as far as it has been written; nothing if there is none.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn record(&mut self, life: u32) -> Result<Option<String>, ControlError> {
+        let mut text = String::new();
+        loop {
+            let offset = text.len() as u64;
+            match self.call(&Ask::Record { life, offset })? {
+                Answer::Record(Some(piece)) if piece.is_empty() => return Ok(Some(text)),
+                Answer::Record(Some(piece)) => text += &piece,
+                Answer::Record(None) => return Ok(None),
+                other => return Err(ControlError::Strange(format!("{other:?}"))),
+            }
+        }
     }
 
     fn failed(&self, error: io::Error) -> ControlError {

@@ -14,10 +14,12 @@
 //! - [`desk`] lets many clients share the one request that an algorithm allows a process.
 //! - [`control`] is what is said on the control socket, and the client side of it.
 //! - [`cluster`] is several processes on one machine, and [`supervisor`] their parent.
+//! - [`group`] is several processes on one machine without a parent: each is started by hand, and finds the others.
 
 pub mod cluster;
 pub mod config;
 pub mod control;
+pub mod group;
 pub use conclave_algorithms::desk;
 pub mod process;
 mod seal;

@@ -31,13 +31,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::config::ProcessConfig;
-use crate::control::{Answer, Ask, PeerStatus, SOCKET, Status};
+use crate::control::{Answer, Ask, LONGEST_LINE, PeerStatus, SOCKET, Status};
 use crate::seal::{HERE, Seal, nonce_line, read_nonce};
 
 /// More clients than this are not let in at a time.
 const MOST_CLIENTS: usize = 1_024;
-/// No line of a client is longer.
-const LONGEST_LINE: u64 = 16 << 10;
 /// Answers that a client has not read; one that is further behind is let go.
 const MOST_UNREAD: usize = 256;
 /// How long a client of another machine may take to begin.
@@ -324,7 +322,7 @@ async fn exchange_nonces(
     let ours = Nonce::random();
     writes.write_all(&nonce_line(ours)).await.ok()?;
     let mut line = Vec::new();
-    reads.take(LONGEST_LINE).read_until(b'\n', &mut line).await.ok()?;
+    reads.take(LONGEST_LINE as u64).read_until(b'\n', &mut line).await.ok()?;
     Some([ours, read_nonce(&line)?])
 }
 
@@ -357,7 +355,7 @@ async fn hear(
     let mut line = Vec::new();
     loop {
         line.clear();
-        match (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line).await {
+        match (&mut lines).take(LONGEST_LINE as u64).read_until(b'\n', &mut line).await {
             Ok(read) if read > 0 && line.ends_with(b"\n") => {}
             _ => return,
         }

@@ -62,6 +62,40 @@ impl Plan {
         let given = self.clocks.iter().rev().find(|(process, _)| *process == id);
         given.map(|(_, deviation)| deviation.to_string())
     }
+
+    /// What the files of all processes have in common; of the one with number 0, which there is not.
+    ///
+    /// # Errors
+    /// If no secret can be made.
+    pub(crate) fn common(&self, addresses: &[Address]) -> io::Result<ProcessConfig> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
+        let peer = |(id, address): (&NodeId, &Address)| PeerAddress {
+            id: id.0,
+            address: address.clone(),
+            control: None,
+        };
+        Ok(ProcessConfig {
+            cluster: self.name.clone(),
+            algorithm: self.algorithm.clone(),
+            id: 0,
+            data: "node-{id}".into(),
+            listen: None,
+            insecure: false,
+            record: self.record,
+            record_mb: 256,
+            epoch: since.as_secs(),
+            transmission_ms: ms(self.transmission),
+            processing_ms: ms(self.transmission / 5),
+            suspect_after_ms: ms(self.suspect_after),
+            clock: None,
+            settings: self.settings.clone(),
+            secret: Some(Secret::random()?),
+            life: None,
+            tls: None,
+            peers: self.ids.iter().zip(addresses).map(peer).collect(),
+        })
+    }
 }
 
 /// The parent of the processes of a cluster.
@@ -366,34 +400,12 @@ fn clear(dir: &Path, name: &str) -> Result<(), ClusterError> {
 }
 
 fn write_configs(dir: &Path, plan: &Plan, processes: &[Member]) -> Result<(), ClusterError> {
-    let peers: Vec<PeerAddress> = processes
-        .iter()
-        .map(|member| PeerAddress { id: member.id.0, address: member.address.clone(), control: None })
-        .collect();
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let secret = Secret::random().map_err(at(dir))?;
-    let ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
+    let addresses: Vec<Address> = processes.iter().map(|member| member.address.clone()).collect();
+    let common = plan.common(&addresses).map_err(at(dir))?;
     for member in processes {
-        let config = ProcessConfig {
-            cluster: plan.name.clone(),
-            algorithm: plan.algorithm.clone(),
-            id: member.id.0,
-            data: format!("node-{}", member.id.0).into(),
-            listen: None,
-            insecure: false,
-            record: plan.record,
-            record_mb: 256,
-            epoch: since.as_secs(),
-            transmission_ms: ms(plan.transmission),
-            processing_ms: ms(plan.transmission / 5),
-            suspect_after_ms: ms(plan.suspect_after),
-            clock: plan.clock_of(member.id),
-            settings: plan.settings.clone(),
-            secret: Some(secret.clone()),
-            life: None,
-            tls: None,
-            peers: peers.clone(),
-        };
+        let data = data_of(Path::new(""), member.id);
+        let config =
+            ProcessConfig { id: member.id.0, data, clock: plan.clock_of(member.id), ..common.clone() };
         let path = dir.join(format!("node-{}.toml", member.id.0));
         write_private(&path, &config.text()).map_err(at(&path))?;
     }

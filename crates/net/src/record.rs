@@ -409,6 +409,19 @@ fn ends_of(file: &mut File) -> io::Result<Option<(Opening, Line)>> {
     }
 }
 
+/// What the application was told in a life, in order, as far as the text of its record goes.
+#[must_use]
+pub fn told(text: &str) -> Vec<String> {
+    // The opening is no line, and the last one may be cut off.
+    let mut lines: Vec<Line> = text.lines().filter_map(|line| read_line(line.as_bytes())).collect();
+    drop_half_a_step(&mut lines);
+    let event = |line: Line| match line.record.what {
+        What::Event { event, fence, lock } => Some(EventText { event, fence, lock }.to_string()),
+        _ => None,
+    };
+    lines.into_iter().filter_map(event).collect()
+}
+
 fn read_line(bytes: &[u8]) -> Option<Line> {
     serde_json::from_slice(bytes).ok()
 }

@@ -174,6 +174,41 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
+/// A text that does not say what the application of a process is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a multicast tells 'joined', 'delivered 2.1 \"text\"' or 'view 2 p1,p3'")]
+pub struct NotAnEvent;
+
+/// Reads what records and tails say.
+impl FromStr for Event {
+    type Err = NotAnEvent;
+
+    fn from_str(text: &str) -> Result<Self, NotAnEvent> {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match word {
+            "joined" if rest.is_empty() => Some(Self::Joined),
+            "delivered" => delivered(rest),
+            "view" => view(rest),
+            _ => None,
+        }
+        .ok_or(NotAnEvent)
+    }
+}
+
+fn delivered(words: &str) -> Option<Event> {
+    let (id, text) = words.split_once(' ')?;
+    Some(Event::Delivered(Post { id: id.parse().ok()?, text: unquoted(text)? }))
+}
+
+fn view(words: &str) -> Option<Event> {
+    let (number, group) = words.split_once(' ')?;
+    let member = |word: &str| word.strip_prefix('p')?.parse().ok().map(NodeId);
+    Some(Event::View {
+        number: number.parse().ok()?,
+        group: group.split(',').map(member).collect::<Option<_>>()?,
+    })
+}
+
 /// Reads a text in quotes, with `\"`, `\\`, `\n`, `\t`, `\r` and `\u{..}`, or one without quotes as it stands.
 fn unquoted(words: &str) -> Option<String> {
     let Some(inner) = words.strip_prefix('"') else {
@@ -244,6 +279,19 @@ mod tests {
         assert_eq!(Multicasting::parse("send plain words", 0), Some(Request::Send("plain words".into())));
         for wrong in ["send", "send \"", "send \"a\"b\"", "send \"\\x\"", "join 3", "leave now", "shout m"] {
             assert_eq!(Multicasting::parse(wrong, 0), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_told_comes_back_as_it_was() {
+        let id = Source { process: NodeId(2), life: Incarnation(3) }.post(7);
+        let post = |text: &str| Event::Delivered(Post { id, text: text.into() });
+        let view = Event::View { number: 4, group: [1, 30].map(NodeId).into() };
+        for event in [Event::Joined, post("m"), post(""), post(" two  lines\n\"\u{1b}[2J"), view] {
+            assert_eq!(Multicasting::told(&event).to_string().parse(), Ok(event));
+        }
+        for wrong in ["", "joined 2", "delivered 2.1", "delivered p2 m", "view 1", "view 1 2", "view x p1"] {
+            assert_eq!(wrong.parse::<Event>(), Err(NotAnEvent), "{wrong}");
         }
     }
 

@@ -12,6 +12,7 @@ mod errors;
 mod example;
 mod explain;
 mod files;
+mod group;
 mod lab;
 mod list;
 mod names;
@@ -91,6 +92,7 @@ pub fn run(command: &LaboratoryCommand, typed: &Typed, catalogue: &Catalogue) ->
         LaboratoryCommand::Replay(args) => replay::run(args, catalogue),
         LaboratoryCommand::Order(args) => order::run(args, catalogue),
         LaboratoryCommand::Cluster(args) => cluster::run(args, catalogue),
+        LaboratoryCommand::Group(args) => group::run(args, catalogue),
         LaboratoryCommand::Node(args) => node::run(args, catalogue),
         LaboratoryCommand::Cert(args) => node::certificates(args),
         LaboratoryCommand::Clock(args) => clock::run(args),

@@ -4,6 +4,7 @@ mod check;
 mod clock;
 mod compare;
 mod example;
+mod group;
 mod lab;
 mod live;
 mod order;
@@ -31,6 +32,7 @@ pub use check::{CheckArgs, RecordedMoment};
 pub use clock::{ClockArgs, ClockCommand, QueryArgs, ServeArgs};
 pub use compare::CompareArgs;
 pub use example::ExampleArgs;
+pub use group::{GroupArgs, GroupCommand, GroupName, JoinArgs, SendArgs, TailArgs};
 pub use lab::LabArgs;
 pub use live::{CertArgs, ClusterArgs, ClusterCommand, Groups, LockArgs, NodeArgs, StartArgs};
 pub use order::{Cut, OrderArgs};
@@ -61,6 +63,8 @@ pub enum LaboratoryCommand {
     Order(OrderArgs),
     /// Run an algorithm in real processes on this machine.
     Cluster(Box<ClusterArgs>),
+    /// Multicast between processes that are started one by one.
+    Group(GroupArgs),
     /// Run one process of a live cluster, on this or another machine.
     Node(NodeArgs),
     /// Make TLS certificates for the processes of a cluster.

@@ -369,7 +369,7 @@ fn row(status: &Status) -> Vec<String> {
         let leaders: Vec<_> = desk.leaders.iter().map(ToString::to_string).collect();
         now.push(format!("led by {}", leaders.join(",")));
     }
-    now.extend(desk.last.clone());
+    now.extend(desk.last.as_deref().map(shortened));
     vec![
         status.id.to_string(),
         status.pid.to_string(),
@@ -384,8 +384,18 @@ fn row(status: &Status) -> Vec<String> {
     ]
 }
 
+/// As much of what was told as a column has room for.
+fn shortened(told: &str) -> String {
+    const ROOM: usize = 48;
+    let mut text: String = told.chars().take(ROOM).collect();
+    if text.len() < told.len() {
+        text.push('…');
+    }
+    text
+}
+
 /// A connection to the process that was named, or to the first that answers: one that stands still does not.
-fn through(cluster: &Cluster, via: Option<NodeId>) -> Result<(NodeId, Control), Failure> {
+pub fn through(cluster: &Cluster, via: Option<NodeId>) -> Result<(NodeId, Control), Failure> {
     const PATIENCE: Duration = Duration::from_secs(1);
     if let Some(via) = via {
         return Ok((via, cluster.connect(via)?));

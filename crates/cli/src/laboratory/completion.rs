@@ -7,7 +7,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use conclave_algorithms::{About, Setting, Values};
 
 use super::catalogue::Catalogue;
-use super::explain;
+use super::{explain, group};
 
 /// The commands, with what their values can be.
 pub fn known(command: Command, catalogue: &Catalogue) -> Command {
@@ -17,6 +17,8 @@ pub fn known(command: Command, catalogue: &Catalogue) -> Command {
     let topics = completer(catalogue, topics);
     let examples = completer(catalogue, examples);
     let subjects = completer(catalogue, subjects);
+    let orders = completer(catalogue, orders);
+    let groups = completer(catalogue, groups);
     let run = |command: Command| {
         command
             .mut_arg("algo", |arg| arg.add(algorithms.clone()))
@@ -45,6 +47,14 @@ pub fn known(command: Command, catalogue: &Catalogue) -> Command {
                     .mut_arg("algo", |arg| arg.add(algorithms.clone()))
                     .mut_arg("set", |arg| arg.add(settings.clone()))
             })
+        })
+        .mut_subcommand("group", |group| {
+            group
+                .mut_subcommands(|command| command.mut_arg("name", |arg| arg.add(groups.clone())))
+                .mut_subcommand("join", |join| {
+                    join.mut_arg("order", |arg| arg.add(orders.clone()))
+                        .mut_arg("set", |arg| arg.add(settings.clone()))
+                })
         })
 }
 
@@ -105,6 +115,23 @@ fn topics(catalogue: &Catalogue, _named: &[&'static About]) -> Vec<Known> {
 
 fn examples(_catalogue: &Catalogue, _named: &[&'static About]) -> Vec<Known> {
     conclave_sim::examples::all().into_iter().map(|example| (example.name, example.title)).collect()
+}
+
+/// Orders of delivery, and the algorithms for them.
+fn orders(catalogue: &Catalogue, _named: &[&'static About]) -> Vec<Known> {
+    let orders = group::ORDERS.into_iter().map(|(name, algorithm)| (name.to_owned(), algorithm.to_owned()));
+    let algorithms = catalogue.all().into_iter().filter(|about| group::is_multicast(about));
+    let algorithms = algorithms.map(|about| (about.name.to_owned(), about.idea.to_owned()));
+    let mut known: Vec<Known> = algorithms.chain(orders).collect();
+    known.sort();
+    known.dedup_by(|second, first| second.0 == first.0);
+    known
+}
+
+/// The groups on this machine.
+fn groups(_catalogue: &Catalogue, _named: &[&'static About]) -> Vec<Known> {
+    let names = conclave_live::group::names(&conclave_live::group::home());
+    names.into_iter().map(|name| (name, "a group on this machine".to_owned())).collect()
 }
 
 /// Families and algorithms.

@@ -5,7 +5,7 @@ mod report;
 mod searched;
 pub mod stepped;
 
-pub use crate::output::{notice, quoted, show, show_json, terminal_width};
+pub use crate::output::{notice, quoted, show, show_json, show_to_reader, terminal_width};
 pub use progress::Progress;
 pub use report::{Sheet, grouped, judged, violated};
 pub use searched::{Searched, compared, replayable, size};

@@ -9,6 +9,7 @@ mod deciding;
 mod electing;
 mod endings;
 mod grouping;
+mod groups;
 mod hostile;
 mod locking;
 mod multicasting;

@@ -30,6 +30,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::clocks::Clocks;
 use crate::consensus::{Consensus, Leader};
 use clock::ServiceClock;
 use hall::Hall;
@@ -53,6 +54,7 @@ pub struct Front {
     id: u64,
     hall: Arc<Hall>,
     clock: Arc<ServiceClock>,
+    clocks: Arc<Clocks>,
     queue: Queue,
     transport: Connector,
     channels: Arc<Mutex<BTreeMap<u64, Channel>>>,
@@ -104,12 +106,13 @@ impl Front {
         consensus: Arc<Consensus>,
         hall: Arc<Hall>,
         clock: Arc<ServiceClock>,
+        clocks: Arc<Clocks>,
         queue: Queue,
         transport: Connector,
     ) -> Self {
         let status = consensus.status();
         let (id, members) = (status.id, Arc::new(status.members));
-        Self { consensus, members, id, hall, clock, queue, transport, channels: Arc::default() }
+        Self { consensus, members, id, hall, clock, clocks, queue, transport, channels: Arc::default() }
     }
 
     /// Finds out where a request is answered, and waits a little where nobody leads.

@@ -2,6 +2,7 @@
 
 mod barrier;
 mod birth;
+mod clocks;
 pub mod consensus;
 pub mod disk;
 mod front;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_wire::peer::clock_server::ClockServer;
 use conclave_wire::v1::conclave_server::ConclaveServer;
 use conclave_wire::{Connector, DESCRIPTORS, Terms};
 use futures_util::future::BoxFuture;
@@ -15,6 +16,7 @@ use tonic::server::NamedService as _;
 use tonic::transport::server::Router;
 use tonic_health::ServingStatus;
 
+use crate::clocks::{ClockService, Clocks, PATIENCE};
 use crate::consensus::presence::Presence;
 use crate::consensus::{self, Compaction, Consensus, Kept, Timing};
 use crate::disk::Disk;
@@ -53,7 +55,7 @@ pub struct Options {
     /// By which clock leases run while it leads.
     pub clock: Box<dyn Clock>,
     /// The time of day, which decides where tokens begin.
-    pub wall: Box<dyn Wall>,
+    pub wall: Arc<dyn Wall>,
 }
 
 /// Why a node does not start.
@@ -104,6 +106,13 @@ impl Server {
             .await
             .map_err(|source| StartError::Listen { address: options.listen.clone(), source })?;
         let hall = Arc::new(Hall::default());
+        let clocks = Arc::new(Clocks::new(Arc::clone(&options.wall)));
+        let others: Vec<(u64, String)> = options
+            .members
+            .iter()
+            .filter(|(id, _)| **id != options.id)
+            .map(|(id, at)| (*id, at.clone()))
+            .collect();
         let starting = Consensus::start(consensus::Options {
             id: options.id,
             members: options.members,
@@ -117,14 +126,27 @@ impl Server {
         let (queue, gathered) = queue();
         let clock = Arc::new(ServiceClock::new(options.clock));
         let stop = CancellationToken::new();
-        let front =
-            Front::new(consensus.clone(), Arc::clone(&hall), Arc::clone(&clock), queue, options.transport);
+        for (other, address) in others {
+            // An address that leads nowhere is found by those who have to reach it.
+            if let Ok(channel) = conclave_wire::channel(&options.transport, &address, PATIENCE) {
+                let asking = Arc::clone(&clocks).ask_often(other, channel);
+                tokio::spawn(stop.clone().run_until_cancelled_owned(asking));
+            }
+        }
+        let front = Front::new(
+            consensus.clone(),
+            Arc::clone(&hall),
+            Arc::clone(&clock),
+            Arc::clone(&clocks),
+            queue,
+            options.transport,
+        );
         let (health, health_service) = tonic_health::server::health_reporter();
         let follow = follow_leadership(consensus.clone(), Arc::clone(&hall));
         let report = report_health(consensus.presence(), health);
         let terms = Terms { largest: LARGEST_MESSAGE, ask_after: KEEPALIVE, answer_within: KEEPALIVE };
         let (incoming, talking) = direct::sort(incoming, front.clone(), terms, stop.clone(), FAREWELL);
-        let router = routes(front, &consensus, health_service)?;
+        let router = routes(front, &consensus, clocks.service(), health_service)?;
         let leader = consensus.leader();
         let wall = options.wall;
         let batcher = Batcher {
@@ -197,6 +219,7 @@ impl Server {
 fn routes(
     front: Front,
     consensus: &Consensus,
+    clock: ClockServer<ClockService>,
     health: impl tonic::codegen::Service<
         tonic::codegen::http::Request<tonic::body::Body>,
         Response = tonic::codegen::http::Response<tonic::body::Body>,
@@ -219,6 +242,7 @@ fn routes(
         .tcp_nodelay(true)
         .add_service(ConclaveServer::new(front).max_decoding_message_size(LARGEST_MESSAGE))
         .add_service(consensus.peer_service())
+        .add_service(clock)
         .add_service(health)
         .add_service(reflection))
 }

@@ -190,7 +190,7 @@ async fn serve(plan: Plan) -> Result<Verdict, Failure> {
         timing: plan.timing,
         compaction: plan.compaction,
         clock: Box::new(Monotonic::default()),
-        wall: Box::new(SystemWall),
+        wall: Arc::new(SystemWall),
     })
     .await
     .map_err(|error| not_started(&error, nodes))?;

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use conclave_client::v1::StatusResponse;
 use conclave_client::v1::status_response::Condition;
+use conclave_client::v1::{ClockOffset, StatusResponse};
 use conclave_client::{Client, Error};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::args::StatusArgs;
-use super::table::Table;
+use super::table::{Table, wrap};
 use super::{client, config, run_client};
 use crate::failure::{Failure, Verdict, one_line};
 use crate::output;
@@ -182,7 +182,18 @@ impl Survey {
         } else if !self.is_served() {
             text.push_str("not served: nothing can be granted or read at the moment\n");
         }
-        text
+        text + &self.clocks(width).unwrap_or_default()
+    }
+
+    /// How far the clocks of the nodes are apart, in one sentence: beside that of the leader, or of whoever knows.
+    fn clocks(&self, width: Option<usize>) -> Option<String> {
+        let leads = |status: &&StatusResponse| status.condition() == Condition::Leads;
+        let knows = |status: &&StatusResponse| !status.clocks.is_empty();
+        let one = self.there().find(leads).or_else(|| self.there().find(knows))?;
+        let beside = |node: u64| format!("node {node} {}", one_clock(clock_of(one, node)));
+        let others: Vec<String> = others(one).map(beside).collect();
+        let sentence = format!("clocks beside node {}: {}", one.node, others.join(", "));
+        (!others.is_empty()).then(|| wrap(&sentence, 2, width))
     }
 
     fn json(&self) -> Value {
@@ -227,6 +238,32 @@ fn nodes_text(ids: &[u64]) -> String {
     format!("{word} {}", ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
+/// The members of the cluster besides this node.
+fn others(status: &StatusResponse) -> impl Iterator<Item = u64> + '_ {
+    status.members.iter().map(|member| member.node).filter(|node| *node != status.node)
+}
+
+/// What a node knows of the clock of another one.
+fn clock_of(status: &StatusResponse, node: u64) -> Option<&ClockOffset> {
+    status.clocks.iter().find(|clock| clock.node == node)
+}
+
+/// How far a clock is ahead, and how exactly that is known.
+fn one_clock(clock: Option<&ClockOffset>) -> String {
+    let Some(ClockOffset { ahead_ns, error_ns, .. }) = clock else { return "-".to_owned() };
+    let (nanos, unit) = if ahead_ns.unsigned_abs() < 10_000_000_000 { (1e6, "ms") } else { (1e9, "s") };
+    // What is not exact is not shown as if it were.
+    let error = (*error_ns as f64 / nanos * 100.0).ceil() / 100.0;
+    format!("{:+.2} ± {error:.2} {unit}", *ahead_ns as f64 / nanos)
+}
+
+fn clock_json(status: &StatusResponse, node: u64) -> Value {
+    let known = clock_of(status, node);
+    let ahead = known.map(|clock| clock.ahead_ns as f64 / 1e6);
+    let error = known.map(|clock| clock.error_ns as f64 / 1e6);
+    json!({ "node": node, "ahead_ms": ahead, "error_ms": error })
+}
+
 /// Why a node did not answer, in a few words.
 fn reason(error: &Error) -> String {
     let text = match error {
@@ -260,6 +297,7 @@ fn node_json(address: &str, id: Option<u64>, answer: Result<&StatusResponse, &Er
             "waiting": status.waiting,
             "grants": status.grants,
             "version": status.version,
+            "clocks": others(status).map(|node| clock_json(status, node)).collect::<Vec<_>>(),
         }),
     }
 }
@@ -348,6 +386,23 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             assert_eq!(text.contains("not served"), !is_served, "{text}");
         }
+    }
+
+    #[test]
+    fn clocks_are_shown_beside_that_of_the_leader() {
+        let clock = |node, ahead_ns, error_ns| ClockOffset { node, ahead_ns, error_ns };
+        let (address, answer) = node(1, Condition::Leads, &[]);
+        let measured =
+            answer.map(|status| StatusResponse { clocks: vec![clock(2, -20_000, 104_001)], ..status });
+        let survey = survey([(address, measured), node(2, Condition::Follows, &[]), down(3)]);
+        let text = survey.text(Some(80));
+        assert!(text.ends_with("clocks beside node 1: node 2 -0.02 ± 0.11 ms, node 3 -\n"), "{text}");
+        let json = survey.json();
+        let (ahead, error) =
+            (&json["nodes"][0]["clocks"][0]["ahead_ms"], &json["nodes"][0]["clocks"][0]["error_ms"]);
+        assert_eq!((ahead.as_f64(), error.as_f64()), (Some(-0.02), Some(0.104_001)));
+        assert_eq!(json["nodes"][0]["clocks"][1], json!({ "node": 3, "ahead_ms": null, "error_ms": null }));
+        assert_eq!(one_clock(Some(&clock(2, 3_600_000_000_000, 500_000))), "+3600.00 ± 0.01 s");
     }
 
     #[test]

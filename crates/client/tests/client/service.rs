@@ -46,7 +46,7 @@ impl Cluster {
                 timing: Timing::default(),
                 compaction: Compaction::default(),
                 clock: Box::new(Monotonic::default()),
-                wall: Box::new(SystemWall),
+                wall: Arc::new(SystemWall),
             };
             servers.push(Server::start(options).await.expect("it starts"));
         }

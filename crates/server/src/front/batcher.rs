@@ -48,7 +48,7 @@ pub struct Batcher {
     pub consensus: Arc<Consensus>,
     pub hall: Arc<Hall>,
     pub clock: Arc<ServiceClock>,
-    pub wall: Box<dyn Wall>,
+    pub wall: Arc<dyn Wall>,
     pub leader: watch::Receiver<Option<Leader>>,
 }
 

@@ -125,6 +125,7 @@ impl Front {
             condition: status.presence.condition.on_wire().into(),
             silent: status.presence.silent.into_iter().collect(),
             cluster: self.hall.cluster(),
+            clocks: self.clocks.known(),
         }
     }
 }

@@ -37,7 +37,7 @@ async fn start(lines: &Lines, id: u64, nodes: u64, disk: &MemoryDisk, wall: &Han
         timing: Timing::default(),
         compaction: Compaction::default(),
         clock: Box::new(Monotonic::default()),
-        wall: Box::new(wall.clone()),
+        wall: Arc::new(wall.clone()),
     };
     Server::start(options).await.unwrap()
 }
@@ -429,4 +429,47 @@ async fn an_idle_service_writes_little_and_without_leases_nothing() {
     sleep(Duration::from_secs(30)).await;
     assert_eq!(holders_of(&lines, 1, "a").await, 0);
     assert_eq!(written_in(Duration::from_secs(60)).await, 0);
+}
+
+/// What a node says of the clocks of the others: which node, how many milliseconds ahead, how far that can be wrong.
+async fn clocks(lines: &Lines, node: u64) -> Vec<(u64, i64, u64)> {
+    let channel =
+        conclave_wire::channel(&lines.of(99), &lines.address(node), Duration::from_secs(1)).unwrap();
+    let answer = conclave_wire::versioned(channel).status(v1::StatusRequest {}).await;
+    let clocks = answer.map_or_else(|_| Vec::new(), |answer| answer.into_inner().clocks);
+    // Stamps count in quarters of a nanosecond, and offsets are halved.
+    let ms = |nanos: i64| (nanos as f64 / 1e6).round() as i64;
+    clocks.into_iter().map(|clock| (clock.node, ms(clock.ahead_ns), clock.error_ns / 1_000_000)).collect()
+}
+
+async fn until_clocks(lines: &Lines, node: u64, expected: &[(u64, i64, u64)]) {
+    let known = async {
+        while clocks(lines, node).await != expected {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let came = timeout(Duration::from_secs(60), known).await;
+    assert!(came.is_ok(), "node {node} says {:?}, not {expected:?}", clocks(lines, node).await);
+}
+
+/// Each node shows how far the clocks of the others are ahead of its own, whether one is set, and that one is gone. They are set by
+/// hand, so that what is shown is exact.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_wrong_is_shown_and_changes_nothing() {
+    let lines = Lines::default();
+    let day: u64 = 1_800_000_000_000;
+    let walls = [day, day + 500, day - 3_600_000].map(|now| Hand(Arc::new(AtomicU64::new(now))));
+    let mut servers = Vec::new();
+    for (id, wall) in (1..).zip(&walls) {
+        servers.push(start(&lines, id, 3, &MemoryDisk::default(), wall).await);
+    }
+    eventually("a leader", || servers.iter().find(leads).map(drop)).await;
+    until_clocks(&lines, 1, &[(2, 500, 0), (3, -3_600_000, 0)]).await;
+    until_clocks(&lines, 2, &[(1, -500, 0), (3, -3_600_500, 0)]).await;
+    until_clocks(&lines, 3, &[(1, 3_600_000, 0), (2, 3_600_500, 0)]).await;
+    walls[2].0.store(day, Ordering::Relaxed);
+    until_clocks(&lines, 1, &[(2, 500, 0), (3, 0, 0)]).await;
+    Talker::new(&lines, 1).await.lock("a").await;
+    servers.pop().expect("three of them").shutdown().await;
+    until_clocks(&lines, 1, &[(2, 500, 0)]).await;
 }

@@ -187,7 +187,7 @@ impl Node {
             timing: Timing::default(),
             compaction: self.compaction,
             clock: Box::new(self.clock),
-            wall: Box::new(self.wall),
+            wall: Arc::new(self.wall),
         };
         let why = match Server::start(options).await {
             Err(error) => format!("it does not start: {error}"),

@@ -855,6 +855,10 @@ pub struct StatusResponse {
     /// As in Welcome; 0 also on a node that does not know it yet.
     #[prost(fixed64, tag = "16")]
     pub cluster: u64,
+    /// How far the clocks of other nodes are ahead of that of this one, as far as they were measured lately. For people: nothing is
+    /// decided by it.
+    #[prost(message, repeated, tag = "17")]
+    pub clocks: ::prost::alloc::vec::Vec<ClockOffset>,
 }
 /// Nested message and enum types in `StatusResponse`.
 pub mod status_response {
@@ -923,6 +927,18 @@ pub mod status_response {
             }
         }
     }
+}
+/// How far the time of day at another node is ahead.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClockOffset {
+    #[prost(uint64, tag = "1")]
+    pub node: u64,
+    /// In nanoseconds; negative if it is behind.
+    #[prost(sint64, tag = "2")]
+    pub ahead_ns: i64,
+    /// The true figure is no further from that: half of the time that question and answer were on the way.
+    #[prost(uint64, tag = "3")]
+    pub error_ns: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Member {

@@ -1,5 +1,4 @@
-//! How long it takes to make a batch of entries safe: with our log, as leader and as follower write it, and with an
-//! embedded store. `cargo bench -p conclave-server --bench log [-- DIR]`; the directory should be on a real disk.
+//! How long it takes to make a batch of entries safe: with our log, and with an embedded store. `cargo bench -p conclave-server --bench log [-- DIR]`; the directory should be on a real disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,14 +45,10 @@ fn main() {
 }
 
 async fn compare(directory: &Path) {
-    let names = ["our log, leader", "our log, follower", "redb"];
+    let names = ["our log", "redb"];
     let places = names.map(|_| tempfile::tempdir_in(directory).expect("the directory can be written to"));
-    let [first, second, third] = &places;
-    let mut stores = [
-        Store::ours(first.path(), true).await,
-        Store::ours(second.path(), false).await,
-        Store::redb(third.path()),
-    ];
+    let [first, second] = &places;
+    let mut stores = [Store::ours(first.path()).await, Store::redb(second.path())];
     let mut costs = names.map(|_| Vec::new());
     for round in 0..ROUNDS as u64 {
         for (store, costs) in stores.iter_mut().zip(&mut costs) {
@@ -64,7 +59,7 @@ async fn compare(directory: &Path) {
     println!("medians of {ROUNDS} rounds of {BATCHES} batches, and the fastest and the slowest");
     for (name, costs) in names.iter().zip(&costs) {
         let [time, work] = [spread(costs, |cost| cost.time), spread(costs, |cost| cost.work)];
-        println!("{name:18} {time} a batch, {work} of the processor");
+        println!("{name:7} {time} a batch, {work} of the processor");
     }
     for store in stores {
         store.close().await;
@@ -78,12 +73,11 @@ fn spread(costs: &[Cost], of: impl Fn(&Cost) -> Duration) -> String {
 }
 
 impl Store {
-    async fn ours(directory: &Path, is_leader: bool) -> Self {
+    async fn ours(directory: &Path) -> Self {
         let files = Files::open(directory).expect("nobody else uses it");
         let (mut log, closed) =
-            Log::open(1, Arc::new(files), SEGMENT_BYTES, true).await.expect("it can be used");
-        let of = if is_leader { 1 } else { 2 };
-        log.save_vote(&Vote::new_committed(1, of)).await.expect("there is room");
+            Log::open(Arc::new(files), SEGMENT_BYTES, true).await.expect("it can be used");
+        log.save_vote(&Vote::new_committed(1, 1)).await.expect("there is room");
         Self::Ours(log, closed)
     }
 

@@ -74,6 +74,11 @@ impl Barrier {
 
     /// Returns when the state here contains everything that was decided before the call.
     pub(crate) async fn pass(&self) -> Result<(), Stale> {
+        // The library may be waiting for its disk, and say nothing.
+        timeout(self.patience * 2, self.passed()).await.map_err(|_| Stale::NoMajority)?
+    }
+
+    async fn passed(&self) -> Result<(), Stale> {
         if mutant::is(Mutant::TrustsAcknowledgements) {
             let fresh = self.raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
             return fresh.map(drop).map_err(|_| Stale::NoMajority);

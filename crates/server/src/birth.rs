@@ -79,6 +79,7 @@ use tokio::time::sleep;
 use tonic::Status;
 use tonic::transport::Channel;
 
+use crate::disk::silence::Silence;
 use crate::identity::{Identity, Stage};
 use crate::mutant::{self, Mutant};
 use crate::network::{Peer, Peers, RpcError};
@@ -186,6 +187,8 @@ pub(crate) async fn rise_to(raft: &Raft, vote: Vote) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Gate {
     part: Mutex<Part>,
+    /// What is promised is written first.
+    disk: Arc<Silence>,
     /// A random number.
     life: u64,
     witnessed: OnceLock<Vec<u64>>,
@@ -204,9 +207,9 @@ enum Part {
 }
 
 impl Gate {
-    pub(crate) fn new(settled: bool, life: u64) -> Self {
+    pub(crate) fn new(settled: bool, life: u64, disk: Arc<Silence>) -> Self {
         let part = if settled { Part::Full } else { Part::None };
-        Self { part: Mutex::new(part), life, witnessed: OnceLock::new(), heirs: OnceLock::new() }
+        Self { part: Mutex::new(part), disk, life, witnessed: OnceLock::new(), heirs: OnceLock::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Part> {
@@ -219,14 +222,28 @@ impl Gate {
 
     pub(crate) fn may_vote(&self) -> Result<(), Status> {
         match *self.lock() {
-            Part::Full => Ok(()),
+            Part::Full => self.may_promise(),
             Part::None | Part::Above(_) => Err(Status::unavailable("this node has to catch up first")),
         }
     }
 
     /// Whether this node may ask others for their votes.
     pub(crate) fn may_stand(&self) -> bool {
-        self.is_open()
+        self.is_open() && self.may_promise().is_ok()
+    }
+
+    /// Whether what this node promises can be made safe now. While its disk hangs the consensus library would wait for it, and
+    /// hear nothing else meanwhile.
+    pub(crate) fn may_promise(&self) -> Result<(), Status> {
+        match self.disk.hangs() {
+            None => Ok(()),
+            Some(_) => Err(Status::unavailable("the disk of this node does not answer")),
+        }
+    }
+
+    /// For how long the disk has hung, if it does.
+    pub(crate) fn disk_hangs(&self) -> Option<Duration> {
+        self.disk.hangs()
     }
 
     pub(crate) fn may_follow(&self, vote: &Vote) -> Result<(), Status> {
@@ -245,6 +262,11 @@ impl Gate {
             Part::Above(floor) => Some(floor),
             Part::None | Part::Full => None,
         }
+    }
+
+    /// From now on this node takes no part any more.
+    pub(crate) fn close(&self) {
+        self.set(Part::None);
     }
 
     fn set(&self, part: Part) {

@@ -26,17 +26,19 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::barrier::Barrier;
 use crate::birth::{Gate, Newborn};
+use crate::disk::silence::Silence;
 use crate::disk::{Disk, StorageError};
 use crate::handover::Handover;
 use crate::identity::{Identity, Stage};
 use crate::log::{Closed, Log, LogReader, ReadLog, SEGMENT_BYTES};
 use crate::machine::{Machine, Shared, Sink};
 use crate::network::{MESSAGE_BYTES, Peers, addressee};
+use crate::outdated::{self, Memory};
 pub use crate::peer::PeerService;
 use crate::raft::{LeaderId, LogId, Payload, Raft, Types};
 use crate::repair;
 pub use errors::{Kept, Refused, Stale, StartError};
-use presence::{Presence, Witness};
+use presence::{Ear, Presence, Witness};
 use watchdog::Watchdog;
 
 /// How long a node that was elected waits before it asks again whether the others follow it.
@@ -192,6 +194,8 @@ pub struct Status {
     pub purged: u64,
     /// Whether it takes part, rather than finds out first what it missed.
     pub settled: bool,
+    /// For how long its disk has not answered, if it hangs.
+    pub disk_hangs: Option<Duration>,
     /// Why it has stopped, if it has.
     pub stopped: Option<String>,
     /// All nodes.
@@ -226,6 +230,7 @@ pub struct Consensus {
     leader: watch::Receiver<Option<Leader>>,
     witness: Arc<Witness>,
     watchdog: Arc<Watchdog>,
+    memory: Arc<Memory>,
     presence: watch::Receiver<Presence>,
     closed: Mutex<Option<Closed>>,
     /// Stopped with the node.
@@ -246,12 +251,14 @@ impl Consensus {
         let config = config(timing, compaction).validate()?;
         let life = getrandom::u64()?;
         repair::is_finished(&disk).await?;
+        outdated::is_current(&disk).await?;
         let identity = Identity::check(Arc::clone(&disk), id, members.clone()).await?;
         let may_be_new = identity.stage != Stage::Settled;
         let log = Log::read(Arc::clone(&disk), may_be_new).await?;
         let machine = Machine::open(Arc::clone(&disk), log.reader(), sink).await?;
         is_whole(&disk, &identity, &log, machine.applied())?;
-        let (log, closed) = log.open(id, compaction.segment_bytes).await?;
+        let silence = Arc::new(Silence::new(watchdog::patience(timing)));
+        let (log, closed) = log.open(compaction.segment_bytes, Arc::clone(&silence)).await?;
         let identity = claim(&disk, identity).await?;
         let settled = identity.stage == Stage::Settled;
         // A node that is not settled must not stand for election.
@@ -259,7 +266,8 @@ impl Consensus {
         let reader = log.reader();
         let state = machine.shared();
         let peers = || Peers::new(id, &members, Arc::clone(&transport), timing.election_max);
-        let gate = Arc::new(Gate::new(settled, life));
+        let gate = Arc::new(Gate::new(settled, life, silence));
+        let memory = Arc::new(Memory::new(reader.clone(), Arc::clone(&gate), Arc::clone(&disk)));
         let network = peers().behind(Arc::clone(&gate));
         let raft = Raft::new(id, config, network, log, machine).await.map_err(StartError::Unusable)?;
 
@@ -271,14 +279,15 @@ impl Consensus {
         }
         let barrier = Arc::new(Barrier::new(raft.clone(), &peers(), timing.election_max, &mut tasks));
         let (announce, leader) = watch::channel(None);
-        tasks.spawn(announce_leader(raft.clone(), Arc::clone(&barrier), announce));
+        let ear = Arc::new(Ear::default());
+        tasks.spawn(announce_leader(raft.clone(), Arc::clone(&barrier), ear.followed(), announce));
         let witness = Arc::new(Witness {
             me: id,
             members: members.clone(),
             timing,
             raft: raft.clone(),
             gate: Arc::clone(&gate),
-            ear: Arc::default(),
+            ear,
             elected: leader.clone(),
             answers: presence::Answers::default(),
         });
@@ -303,7 +312,6 @@ impl Consensus {
             tasks.spawn(Arc::clone(&watchdog).stand_when_silent());
         }
         tasks.spawn(compact(raft.clone(), reader, compaction.bytes));
-        let (closed, tasks) = (Mutex::new(Some(closed)), Mutex::new(tasks));
         let handover = Handover {
             id,
             raft: raft.clone(),
@@ -312,6 +320,10 @@ impl Consensus {
             peers: Arc::new(peers()),
             under_way: Arc::default(),
         };
+        if members.len() > 1 {
+            tasks.spawn(handover.clone().when_the_disk_hangs(Arc::clone(&gate)));
+        }
+        let (closed, tasks) = (Mutex::new(Some(closed)), Mutex::new(tasks));
         Ok(Self {
             id,
             members,
@@ -323,6 +335,7 @@ impl Consensus {
             leader,
             witness,
             watchdog,
+            memory,
             presence,
             closed,
             tasks,
@@ -384,6 +397,7 @@ impl Consensus {
             handover: self.handover.clone(),
             ear: Arc::clone(&self.witness.ear),
             watchdog: Arc::clone(&self.watchdog),
+            memory: Arc::clone(&self.memory),
             addressee: addressee(&self.members, self.id),
         };
         PeerServer::new(service)
@@ -408,13 +422,22 @@ impl Consensus {
             snapshot: metrics.snapshot.map_or(0, |id| id.index),
             purged: metrics.purged.map_or(0, |id| id.index),
             settled: self.gate.is_open(),
+            disk_hangs: self.gate.disk_hangs(),
             stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
             members: self.members.clone(),
         }
     }
 
-    /// Returns when the node cannot go on, and says why: its disk failed, or it was shut down.
+    /// Returns when the node cannot go on, and says why: its disk failed or is too old, or it was shut down.
     pub async fn failure(&self) -> String {
+        tokio::select! {
+            biased;
+            why = self.stopped() => why,
+            why = self.memory.forgotten() => why,
+        }
+    }
+
+    async fn stopped(&self) -> String {
         let mut metrics = self.raft.metrics();
         loop {
             let state = metrics.borrow_watched().running_state.clone();
@@ -507,32 +530,45 @@ fn config(timing: Timing, compaction: Compaction) -> Config {
 
 /// Says who leads. This node does so only once its state is complete and others follow: before that it could neither
 /// answer nor accept anything.
-async fn announce_leader(raft: Raft, barrier: Arc<Barrier>, announce: watch::Sender<Option<Leader>>) {
+///
+/// While its disk hangs the library follows nobody new. Who speaks as a leader of a later election leads all the same, and
+/// clients are passed on to that one.
+async fn announce_leader(
+    raft: Raft,
+    barrier: Arc<Barrier>,
+    mut followed: watch::Receiver<Option<LeaderId>>,
+    announce: watch::Sender<Option<Leader>>,
+) {
     let mut metrics = raft.server_metrics();
     let me = *raft.node_id();
     let say = |leader| announce.send_if_modified(|known| std::mem::replace(known, leader) != leader);
     loop {
         let leader = {
             let metrics = metrics.borrow_and_update();
-            let term = metrics.vote.leader_id.term;
-            metrics.current_leader.map(|id| Leader { id, term, is_me: id == me })
+            let known = metrics.vote.leader_id;
+            match *followed.borrow_and_update() {
+                Some(later) if later > known => Some(later),
+                _ => metrics.current_leader.map(|node_id| LeaderId { node_id, ..known }),
+            }
         };
+        let leader = leader.map(|id| Leader { id: id.node_id, term: id.term, is_me: id.node_id == me });
         let is_known = *announce.borrow() == leader;
         let is_ready = is_known || leader.is_none_or(|leader| !leader.is_me);
         say(if is_ready { leader } else { None });
-        let changed = tokio::select! {
+        let goes_on = tokio::select! {
             biased;
-            changed = metrics.changed() => changed,
+            changed = metrics.changed() => changed.is_ok(),
+            changed = followed.changed() => changed.is_ok(),
             fresh = barrier.pass(), if !is_ready => {
                 if fresh.is_err() {
                     sleep(PAUSE).await;
                     continue;
                 }
                 say(leader);
-                metrics.changed().await
+                true
             }
         };
-        if changed.is_err() {
+        if !goes_on {
             return;
         }
     }

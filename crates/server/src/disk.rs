@@ -1,12 +1,12 @@
 //! The files of a node, behind a trait: so that tests can tear, lose and refuse writes, and so that a simulated node
 //! needs no thread.
 //!
-//! [`Files`] is a directory, [`MemoryDisk`] a simulation of one. Everything here may block a real thread, so it is done
-//! inside [`Disk::run`] or [`within`] and nowhere else, but for the log of a node that has nothing to do before it is
-//! written.
+//! [`Files`] is a directory, [`MemoryDisk`] a simulation of one. Everything here may block a real thread, for as long as
+//! the disk likes, so it is done inside [`Disk::run`] or [`within`] and nowhere else.
 
 mod files;
 mod memory;
+pub(crate) mod silence;
 
 use std::future::Future;
 use std::io;
@@ -123,6 +123,14 @@ pub enum StorageError {
         /// Which file says so.
         place: String,
     },
+    /// It was replaced by an older one.
+    #[error("{place} says: {why}; nothing was changed")]
+    Outdated {
+        /// Which file says so.
+        place: String,
+        /// What it lacks.
+        why: String,
+    },
     /// It belongs to somebody else.
     #[error("{place} belongs to {found}, and this is {expected}; nothing was changed")]
     Foreign {
@@ -146,7 +154,8 @@ impl StorageError {
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Damaged { .. } | Self::Missing { .. } | Self::Unfinished { .. } => true,
+            Self::Damaged { .. } | Self::Missing { .. } => true,
+            Self::Unfinished { .. } | Self::Outdated { .. } => true,
             // What a disk says of a sector that it cannot read.
             Self::Io { error, .. } => error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()),
             Self::InUse(_) | Self::Version { .. } | Self::Foreign { .. } => false,

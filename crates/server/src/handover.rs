@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use openraft::Instant as _;
 use openraft::async_runtime::watch::WatchReceiver;
 use tokio::sync::{Mutex, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::birth::{Past, Plea, Position, Question, ask, later, rise_to};
+use crate::birth::{Gate, Past, Plea, Position, Question, ask, later, rise_to};
 use crate::consensus::{Kept, Leader, Timing};
 use crate::mutant::{self, Mutant};
 use crate::network::Peers;
@@ -38,6 +38,23 @@ impl Handover {
         let pasts: BTreeMap<u64, Past> = join_all(pasts).await.into_iter().flatten().collect();
         let takes_part = |id| pasts.get(&id).is_some_and(|past| past.settled);
         self.to_any(|id| takes_part(id) || mutant::is(Mutant::AnyHeir)).await
+    }
+
+    /// Hands the lead over whenever this node leads and its disk hangs, for as long as it runs: what it decides then is
+    /// decided by the others alone, and one more that fails would end that. While nobody can take over it goes on leading.
+    pub(crate) async fn when_the_disk_hangs(self, gate: Arc<Gate>) {
+        loop {
+            sleep(self.timing.heartbeat).await;
+            let leads = self.leader.borrow().is_some_and(|leader| leader.is_me);
+            if leads && gate.disk_hangs().is_some() {
+                match self.to_settled().await {
+                    Ok(node) => {
+                        tracing::warn!(node, "handed the lead over: the disk of this node does not answer");
+                    }
+                    Err(error) => tracing::debug!(%error, "the lead is not handed over yet"),
+                }
+            }
+        }
     }
 
     /// Makes another node the leader: the one that has most, of those that answer and may lead.

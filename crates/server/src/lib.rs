@@ -17,6 +17,7 @@ pub mod mutant;
 #[cfg(not(feature = "mutants"))]
 mod mutant;
 mod network;
+mod outdated;
 mod peer;
 #[cfg(test)]
 mod puppet;

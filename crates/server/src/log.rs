@@ -18,11 +18,13 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use tokio::sync::oneshot;
 
+use crate::disk::silence::Silence;
 use crate::disk::{Disk, StorageError, within};
 use crate::raft::{Entry, LogId, Types, Vote, weight};
 use contents::Contents;
@@ -39,8 +41,6 @@ const REQUEST_BYTES: u64 = 1 << 20;
 /// The log, to be written. There is one.
 #[derive(Debug)]
 pub struct Log {
-    /// Whose it is.
-    id: u64,
     pen: Pen,
     reader: LogReader,
 }
@@ -84,31 +84,35 @@ impl ReadLog {
         self.reader.clone()
     }
 
-    /// Makes ready to go on, for the node of this number.
+    /// Makes ready to go on, and notes from then on how long the disk is silent.
     ///
     /// # Errors
     /// If the disk cannot be used.
-    pub(crate) async fn open(self, id: u64, segment_bytes: u64) -> Result<(Log, Closed), StorageError> {
+    pub(crate) async fn open(
+        self,
+        segment_bytes: u64,
+        silence: Arc<Silence>,
+    ) -> Result<(Log, Closed), StorageError> {
         let Self { disk, found, reader } = self;
-        let started = writer::start(Arc::clone(&disk), found, segment_bytes).await;
+        let started = writer::start(Arc::clone(&disk), found, segment_bytes, silence).await;
         let (pen, end, found) = started.map_err(StorageError::io(&*disk, ""))?;
         *reader.lock() = found.contents;
-        Ok((Log { id, pen, reader }, Closed(end)))
+        Ok((Log { pen, reader }, Closed(end)))
     }
 }
 
 impl Log {
-    /// Reads what is there and makes ready to go on, for the node of this number.
+    /// Reads what is there and makes ready to go on.
     ///
     /// # Errors
     /// If the log is damaged or cannot be used, or has nothing in it and should; then nothing has been changed.
     pub async fn open(
-        id: u64,
         disk: Arc<dyn Disk>,
         segment_bytes: u64,
         may_be_new: bool,
     ) -> Result<(Self, Closed), StorageError> {
-        Self::read(disk, may_be_new).await?.open(id, segment_bytes).await
+        let silence = Arc::new(Silence::new(Duration::MAX));
+        Self::read(disk, may_be_new).await?.open(segment_bytes, silence).await
     }
 
     /// Reads what is there, and changes nothing.
@@ -169,12 +173,6 @@ impl Log {
         self.pen.put(Job::Append { records, highest, flushed });
         Ok(())
     }
-
-    /// Whether this node was elected.
-    fn is_leaders(&self) -> bool {
-        let vote = self.reader.lock().vote;
-        vote.is_some_and(|vote| vote.committed && vote.leader_id.node_id == self.id)
-    }
 }
 
 impl LogReader {
@@ -197,6 +195,12 @@ impl LogReader {
     #[cfg(test)]
     pub(crate) fn forget(&self, upto: LogId) {
         self.lock().apply(Record::Purge(upto)).expect("anything can be forgotten");
+    }
+
+    /// For whom the node voted last, and the last entry that it has.
+    pub(crate) fn end(&self) -> (Option<Vote>, Option<LogId>) {
+        let contents = self.lock();
+        (contents.vote, contents.last())
     }
 
     /// How many bytes have been appended since the log was opened, those that it had then included.
@@ -273,11 +277,7 @@ impl RaftLogStorage<Types> for Log {
         I::IntoIter: OptionalSend,
     {
         self.record_entries(entries, flushed)?;
-        if self.is_leaders() {
-            self.pen.have_done();
-        } else {
-            self.pen.do_now().await;
-        }
+        self.pen.have_done();
         Ok(())
     }
 

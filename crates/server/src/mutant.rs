@@ -46,6 +46,14 @@ pub enum Mutant {
     HurriesTime,
     /// Those who follow an election are not told of changes.
     TellsNoLeaders,
+    /// A disk that hangs is waited for like one that is slow.
+    WaitsForDisks,
+    /// A node does not compare what it has with what others remember of it.
+    TrustsOldFiles,
+    /// Those who follow changes stay with a leader that no majority answers.
+    KeepsReaders,
+    /// Of the names that a batch changes only the first is told to those who watch.
+    TellsOneName,
     /// The state machine does something wrong.
     #[cfg(feature = "mutants")]
     Faulty(conclave_service::Fault),
@@ -92,6 +100,9 @@ const ALL: &[Mutant] = &[
     Mutant::BelievesOneNode,
     Mutant::PagesByCount,
     Mutant::SaysAllAtOnce,
+    Mutant::WaitsForDisks,
+    Mutant::TrustsOldFiles,
+    Mutant::KeepsReaders,
 ];
 
 /// Names the mutant that a process is, unless it has been chosen.

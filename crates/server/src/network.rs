@@ -37,13 +37,16 @@ use openraft::{OptionalSend, RPCTypes, RaftNetworkFactory};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
-use tonic::metadata::AsciiMetadataValue;
+use tonic::metadata::{AsciiMetadataValue, BinaryMetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
 use crate::birth::Gate;
 use crate::disk::FORMAT;
-use crate::raft::{LogId, Node, Snapshot, SnapshotMeta, Types, Vote, encode_append, put, weight, whole};
+use crate::outdated::Acknowledgements;
+use crate::raft::{
+    LeaderId, LogId, Node, Snapshot, SnapshotMeta, Types, Vote, encode_append, put, weight, whole,
+};
 
 /// How large a message between nodes may be. Less in unit tests, which reach it sooner.
 pub(crate) const MESSAGE_BYTES: usize = if cfg!(test) { 8 << 20 } else { 64 << 20 };
@@ -51,6 +54,8 @@ pub(crate) const MESSAGE_BYTES: usize = if cfg!(test) { 8 << 20 } else { 64 << 2
 pub(crate) const ADDRESSEE: &str = "conclave-to";
 /// Under which key a request says in which format its sender keeps and sends what it has.
 pub(crate) const FORMAT_KEY: &str = "conclave-format";
+/// Under which key a leader says what it remembers of the node that it speaks to.
+pub(crate) const ACKNOWLEDGED_KEY: &str = "conclave-acknowledged-bin";
 /// A snapshot travels in pieces of this size.
 const PIECE: usize = 1 << 20;
 /// How fast a snapshot must travel at least, in bytes per second, beyond the time it takes to be installed.
@@ -137,6 +142,7 @@ impl Peers {
             patience: self.patience,
             open: Mutex::new(None),
             refusal: Mutex::default(),
+            acknowledged: Acknowledgements::default(),
         }
     }
 
@@ -173,6 +179,8 @@ struct Link {
     open: Mutex<Option<(Channel, Instant)>>,
     /// Why the node said last that it has nothing to do with this one.
     refusal: Mutex<String>,
+    /// What it has acknowledged.
+    acknowledged: Acknowledgements,
 }
 
 impl Link {
@@ -206,6 +214,18 @@ impl Link {
             request.metadata_mut().insert(ADDRESSEE, addressee);
         }
         request.metadata_mut().insert(FORMAT_KEY, FORMAT.into());
+        request
+    }
+
+    /// The same for a stream of entries.
+    fn append<T>(&self, messages: T) -> Request<T> {
+        let mut request = self.request(messages);
+        let mut said = Vec::new();
+        if let Some(newest) = self.acknowledged.newest()
+            && put(&newest, &mut said).is_ok()
+        {
+            request.metadata_mut().insert_bin(ACKNOWLEDGED_KEY, BinaryMetadataValue::from_bytes(&said));
+        }
         request
     }
 
@@ -404,7 +424,7 @@ impl NetStreamAppend<Types> for Peer {
             let flight = Arc::new(Flight::default());
             let mut client = self.link.client()?;
             let mut asking = Asking { link: &self.link, answered: false };
-            let call = client.append(self.link.request(requests(input, Arc::clone(&flight))));
+            let call = client.append(self.link.append(requests(input, Arc::clone(&flight))));
             let answers = timeout(limit, call).await;
             let answers = answers.map_err(|_| self.late(RPCTypes::AppendEntries, limit))?;
             asking.answered = true;
@@ -430,7 +450,7 @@ where
 {
     tokio_stream::StreamExt::map_while(thrifty(input), move |request| match encode_append(&request) {
         Ok(payload) => {
-            flight.sent(payload.len());
+            flight.sent(payload.len(), request.vote.leader_id);
             Some(Frame { payload })
         }
         Err(error) => {
@@ -504,9 +524,14 @@ impl<'s> Answers<'s> {
         drop(asking);
         match answer {
             Ok(Some(frame)) => {
-                self.flight.landed();
-                match whole(&frame.payload) {
-                    Ok(result) => Some((Ok(result), Some(self))),
+                let leader = self.flight.landed();
+                match whole::<StreamAppendResult<Types>>(&frame.payload) {
+                    Ok(result) => {
+                        if let (Some(leader), Ok(Some(last))) = (leader, &result) {
+                            self.peer.link.acknowledged.note(leader, *last);
+                        }
+                        Some((Ok(result), Some(self)))
+                    }
                     Err(error) => Some((Err(unclear(&error)), None)),
                 }
             }
@@ -532,6 +557,8 @@ struct Flight {
 #[derive(Clone, Copy)]
 struct InFlight {
     since: Instant,
+    /// By whom.
+    leader: LeaderId,
     bytes: u64,
     /// Bytes that have to travel before it has arrived: its own, and those of all before it.
     ahead: u64,
@@ -546,17 +573,18 @@ impl Flight {
         self.lock().is_empty()
     }
 
-    fn sent(&self, bytes: usize) {
+    fn sent(&self, bytes: usize, leader: LeaderId) {
         let mut sent = self.lock();
         let bytes = bytes as u64;
         let ahead = bytes + sent.iter().map(|request| request.bytes).sum::<u64>();
-        sent.push_back(InFlight { since: Instant::now(), bytes, ahead });
+        sent.push_back(InFlight { since: Instant::now(), leader, bytes, ahead });
         drop(sent);
         self.another.notify_one();
     }
 
-    fn landed(&self) {
-        self.lock().pop_front();
+    /// Takes the oldest one out, and says who sent it.
+    fn landed(&self) -> Option<LeaderId> {
+        self.lock().pop_front().map(|request| request.leader)
     }
 
     /// Returns when a request has waited too long.

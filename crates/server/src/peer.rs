@@ -19,7 +19,8 @@ use crate::consensus::watchdog::{Sighting, Watchdog};
 use crate::disk::FORMAT;
 use crate::handover::Handover;
 use crate::mutant::{self, Mutant};
-use crate::network::{ADDRESSEE, FORMAT_KEY, SnapshotHead};
+use crate::network::{ACKNOWLEDGED_KEY, ADDRESSEE, FORMAT_KEY, SnapshotHead};
+use crate::outdated::{Acknowledged, Memory};
 use crate::raft::{Raft, Snapshot, Types, decode_append, put, whole};
 
 /// No state is as large as this: whoever announces one is mistaken.
@@ -33,6 +34,7 @@ pub struct PeerService {
     pub(crate) handover: Handover,
     pub(crate) ear: Arc<Ear>,
     pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) memory: Arc<Memory>,
     /// How requests to this node begin.
     pub(crate) addressee: String,
 }
@@ -63,6 +65,7 @@ impl PeerService {
         let request = decode_append(frame.payload).map_err(|error| unreadable(&error))?;
         self.gate.may_follow(&request.vote)?;
         self.ear.heard(&request.vote);
+        self.gate.may_promise()?;
         Ok(request)
     }
 
@@ -93,6 +96,12 @@ fn has_our_format<T>(request: &Request<T>) -> Result<(), Status> {
     )))
 }
 
+/// What this node has acknowledged, as the leader remembers it.
+fn acknowledged<T>(request: &Request<T>) -> Option<Acknowledged> {
+    let said = request.metadata().get_bin(ACKNOWLEDGED_KEY)?.to_bytes().ok()?;
+    whole(&said).ok()
+}
+
 fn answer(value: &impl Serialize) -> Result<Frame, Status> {
     let mut payload = Vec::new();
     put(value, &mut payload).map_err(|error| Status::internal(error.to_string()))?;
@@ -114,6 +123,9 @@ impl Peer for PeerService {
 
     async fn append(&self, request: Request<Streaming<Frame>>) -> Result<Response<Answers>, Status> {
         self.is_meant(&request)?;
+        if let Some(acknowledged) = acknowledged(&request) {
+            self.memory.check(acknowledged).await?;
+        }
         let service = self.clone();
         let refusal = Arc::new(Mutex::new(None));
         let refused = Arc::clone(&refusal);
@@ -153,6 +165,7 @@ impl Peer for PeerService {
         let first = frames.message().await?.ok_or_else(|| Status::invalid_argument("no snapshot"))?;
         let head: SnapshotHead = whole(&first.payload).map_err(|error| unreadable(&error))?;
         self.gate.may_follow(&head.vote)?;
+        self.gate.may_promise()?;
         let state = state(&mut frames, &head).await?;
         self.is_possible(&head)?;
         let snapshot = Snapshot { meta: head.meta, snapshot: state };

@@ -16,6 +16,7 @@ use crate::consensus::is_whole;
 use crate::disk::{Disk, StorageError, within};
 use crate::identity::{self, Identity, Stage};
 use crate::log::{self, Log};
+use crate::outdated;
 use crate::snapshots::{self, Snapshots};
 
 /// Says that files are being moved, and into which folder.
@@ -90,6 +91,7 @@ pub(crate) async fn is_finished(disk: &Arc<dyn Disk>) -> Result<(), StorageError
 /// Reads everything as a start does, and changes nothing.
 async fn examine(id: u64, members: &BTreeMap<u64, String>, disk: &Arc<dyn Disk>) -> Result<(), StorageError> {
     is_finished(disk).await?;
+    outdated::is_current(disk).await?;
     let identity = Identity::check(Arc::clone(disk), id, members.clone()).await?;
     let snapshot = Snapshots::new(Arc::clone(disk)).newest().await?;
     let log = Log::read(Arc::clone(disk), identity.stage != Stage::Settled).await?;
@@ -123,7 +125,8 @@ fn folder_number(name: &str) -> Option<u64> {
 
 /// Whether a file is one of those that a node writes.
 fn is_of_a_node(name: &str) -> bool {
-    name == identity::NAME || log::is_segment(name) || snapshots::is_snapshot(name)
+    let is_note = name == identity::NAME || name == outdated::NAME;
+    is_note || log::is_segment(name) || snapshots::is_snapshot(name)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use crate::front::clock::{Clock, ServiceClock, Wall};
 use crate::front::direct;
 use crate::front::hall::Hall;
 use crate::front::queue::queue;
+use crate::mutant::{self, Mutant};
 
 /// The largest message of a client.
 const LARGEST_MESSAGE: usize = 1 << 20;
@@ -143,6 +144,7 @@ impl Server {
         );
         let (health, health_service) = tonic_health::server::health_reporter();
         let follow = follow_leadership(consensus.clone(), Arc::clone(&hall));
+        let part = part_with_readers(consensus.presence(), Arc::clone(&hall));
         let report = report_health(consensus.presence(), health);
         let terms = Terms { largest: LARGEST_MESSAGE, ask_after: KEEPALIVE, answer_within: KEEPALIVE };
         let (incoming, talking) = direct::sort(incoming, front.clone(), terms, stop.clone(), FAREWELL);
@@ -159,6 +161,7 @@ impl Server {
         };
         tokio::spawn(batcher.run());
         tokio::spawn(stop.clone().run_until_cancelled_owned(follow));
+        tokio::spawn(stop.clone().run_until_cancelled_owned(part));
         tokio::spawn(stop.clone().run_until_cancelled_owned(report));
         let serving =
             tokio::spawn(router.serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned()));
@@ -258,6 +261,20 @@ async fn report_health(
         // The whole node, and its only service.
         for name in ["", ConclaveServer::<Front>::NAME] {
             health.set_service_status(name, status).await;
+        }
+        if presence.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends those who follow changes away while no majority answers this node: another one may lead by now, and nothing that it
+/// decides is heard of here. Sessions notice that by themselves, since they ask for something now and then.
+async fn part_with_readers(mut presence: watch::Receiver<Presence>, hall: Arc<Hall>) {
+    loop {
+        let is_served = presence.borrow_and_update().condition.is_served();
+        if !is_served && !mutant::is(Mutant::KeepsReaders) {
+            hall.send_readers_away("no majority answers this node");
         }
         if presence.changed().await.is_err() {
             return;

@@ -216,8 +216,21 @@ async fn ask_one(
     (address, answer)
 }
 
-/// What a node does, in words.
+/// What a node does, in words, and what is wrong with it.
 fn state(status: &StatusResponse) -> String {
+    let (doing, silent) = (doing(status), Duration::from_millis(status.disk_silent_ms));
+    if silent.is_zero() {
+        return doing;
+    }
+    let disk = format!("its disk has not answered for {} s", silent.as_secs().max(1));
+    match status.condition() {
+        Condition::LeadsWithoutMajority => format!("leads, but {disk}"),
+        _ => format!("{doing}; {disk}"),
+    }
+}
+
+/// What a node does, in words.
+fn doing(status: &StatusResponse) -> String {
     let (nodes, there) = (status.members.len(), status.members.len() - status.silent.len());
     match status.condition() {
         Condition::Leads => "leads".to_owned(),
@@ -286,6 +299,7 @@ fn node_json(address: &str, id: Option<u64>, answer: Result<&StatusResponse, &Er
             "node": status.node,
             "state": condition(status),
             "silent": status.silent,
+            "disk_silent_ms": status.disk_silent_ms,
             "cluster": cluster(status),
             "leader": status.leader,
             "term": status.term,
@@ -403,6 +417,22 @@ mod tests {
         assert_eq!((ahead.as_f64(), error.as_f64()), (Some(-0.02), Some(0.104_001)));
         assert_eq!(json["nodes"][0]["clocks"][1], json!({ "node": 3, "ahead_ms": null, "error_ms": null }));
         assert_eq!(one_clock(Some(&clock(2, 3_600_000_000_000, 500_000))), "+3600.00 ± 0.01 s");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_is_told_with_the_state() {
+        let said = |condition, disk_silent_ms| {
+            let (address, answer) = node(1, condition, &[2, 3]);
+            let hangs = answer.map(|status| StatusResponse { disk_silent_ms, ..status });
+            survey([(address, hangs), down(2), down(3)])
+        };
+        let follows = said(Condition::Follows, 12_400);
+        assert!(follows.text(None).contains("follows 1; its disk has not answered for 12 s"));
+        assert_eq!(follows.json()["nodes"][0]["disk_silent_ms"], 12_400);
+        let leads = said(Condition::LeadsWithoutMajority, 600).text(None);
+        assert!(leads.contains("leads, but its disk has not answered for 1 s"), "{leads}");
+        assert!(leads.contains("not served"), "{leads}");
+        assert!(!said(Condition::Leads, 0).text(None).contains("disk"));
     }
 
     #[test]

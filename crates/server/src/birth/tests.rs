@@ -164,7 +164,7 @@ async fn a_node_that_recovers_keeps_its_first_goal() {
     let present = past_of(&cast, leader).await;
     assert!(present.leads && present.settled);
     let at = |last| BTreeMap::from([(leader, Past { last: Some(last), ..present.clone() })]);
-    let gate = Arc::new(Gate::new(false, 77));
+    let gate = Arc::new(Gate::new(false, 77, Arc::new(Silence::new(Duration::MAX))));
     let floor = Vote { leader_id: LeaderId { term: 0, node_id: 0 }, committed: false };
     gate.set(Part::Above(floor));
     let identity = Identity::check(Arc::new(MemoryDisk::default()), follower, cast.members().clone());

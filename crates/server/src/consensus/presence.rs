@@ -100,11 +100,17 @@ pub struct Presence {
     pub term: u64,
     /// Other nodes that do not answer it, as far as it hears or asks them.
     pub silent: BTreeSet<u64>,
+    /// Whether its own disk does not answer.
+    pub disk_hangs: bool,
 }
 
 /// When this node last heard from a leader, and when it last saw that one is gone.
 #[derive(Debug, Default)]
-pub(crate) struct Ear(Mutex<Heard>);
+pub(crate) struct Ear {
+    heard: Mutex<Heard>,
+    /// The latest leader that spoke.
+    followed: watch::Sender<Option<LeaderId>>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Heard {
@@ -118,7 +124,13 @@ impl Ear {
         let mut heard = self.lock();
         if heard.last.is_none_or(|(leader, _)| leader <= vote.leader_id) {
             heard.last = Some((vote.leader_id, Instant::now()));
+            self.followed.send_if_modified(|known| known.replace(vote.leader_id) != Some(vote.leader_id));
         }
+    }
+
+    /// The latest leader that spoke, now and whenever another one does.
+    pub(crate) fn followed(&self) -> watch::Receiver<Option<LeaderId>> {
+        self.followed.subscribe()
     }
 
     /// Notes that a leader was seen to be gone at a moment.
@@ -140,7 +152,7 @@ impl Ear {
     }
 
     fn lock(&self) -> MutexGuard<'_, Heard> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,7 +190,7 @@ impl Witness {
         self.members.keys().copied().filter(|id| *id != self.me)
     }
 
-    /// Whether so many, this node included, are a majority.
+    /// Whether so many are a majority.
     fn is_majority(&self, count: usize) -> bool {
         count * 2 > self.members.len()
     }
@@ -193,6 +205,10 @@ impl Witness {
                 return false;
             }
             return self.ear.silence(leader).is_some_and(|silence| silence < self.patience());
+        }
+        if self.gate.disk_hangs().is_some() {
+            // What is decided now is decided without it.
+            return self.is_majority(self.others().count() - self.unheard().len());
         }
         if self.members.len() == 1 {
             return true;
@@ -213,18 +229,23 @@ impl Witness {
             Some(leader) if self.hears(leader) => (self.following(leader), BTreeSet::new()),
             Some(_) | None => self.alone(),
         };
-        Presence { condition, term, silent }
+        Presence { condition, term, silent, disk_hangs: self.gate.disk_hangs().is_some() }
     }
 
     fn leading(&self, leader: Leader) -> (Condition, BTreeSet<u64>) {
+        let condition = if self.hears(leader) { Condition::Leads } else { Condition::LeadsWithoutMajority };
+        (condition, self.unheard())
+    }
+
+    /// Those who have not answered a heartbeat of this leader lately.
+    fn unheard(&self) -> BTreeSet<u64> {
         let metrics = self.raft.metrics();
         let heartbeats = metrics.borrow_watched().heartbeat.clone().unwrap_or_default();
         let is_silent = |id: &u64| {
             let heard = heartbeats.get(id).cloned().flatten();
             heard.is_none_or(|at| at.elapsed() >= self.patience())
         };
-        let silent = self.others().filter(is_silent).collect();
-        (if self.hears(leader) { Condition::Leads } else { Condition::LeadsWithoutMajority }, silent)
+        self.others().filter(is_silent).collect()
     }
 
     fn following(&self, leader: Leader) -> Condition {
@@ -328,6 +349,8 @@ async fn ask(channel: Channel) -> Option<status_response::Condition> {
 /// Writes into the log what changed, and only that.
 #[derive(Default)]
 struct Teller {
+    /// Since when the disk has not answered.
+    disk_hangs: Option<Instant>,
     /// What was said last about who leads.
     said: Option<Said>,
     /// In which term this node leads, and since when.
@@ -350,6 +373,7 @@ impl Teller {
     /// Notes how the node stands; `all_known` says whether all other nodes have been asked.
     fn note(&mut self, presence: &Presence, all_known: bool, patience: Duration) {
         self.note_silent(presence, patience);
+        self.note_disk(presence, patience);
         let silent = &presence.silent;
         let say = match presence.condition {
             Condition::Leads => Said::Leads { majority: true },
@@ -387,6 +411,19 @@ impl Teller {
             Said::Elects => tracing::info!("no leader: a majority answers and has to elect one"),
             Said::NoMajority => tracing::warn!("no leader: no majority answers ({} silent)", Nodes(silent)),
             Said::Forms(missing) => tracing::info!("waits for {} (first start)", Nodes(&missing)),
+        }
+    }
+
+    /// Says that the disk does not answer, and when it does again.
+    fn note_disk(&mut self, presence: &Presence, patience: Duration) {
+        if !presence.disk_hangs {
+            if let Some(since) = self.disk_hangs.take() {
+                let seconds = (since.elapsed() + patience).as_secs_f64();
+                tracing::info!("the disk answers again (after {seconds:.1} s)");
+            }
+        } else if self.disk_hangs.is_none() {
+            self.disk_hangs = Some(Instant::now());
+            tracing::warn!("the disk does not answer: this node can promise nothing until it does");
         }
     }
 

@@ -9,6 +9,9 @@ use futures_util::future::BoxFuture;
 
 use super::{Disk, DiskFile, SECTOR, Work};
 
+/// How often somebody who waits for a disk that hangs looks whether it still does.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
 /// What is wrong with a disk. Nothing by default.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
@@ -19,6 +22,8 @@ pub struct Faults {
     pub syncs_fail: bool,
     /// There is no room for another file.
     pub full: bool,
+    /// Nothing that is asked of it is answered, for as long as this lasts.
+    pub hangs: bool,
     /// How long a sync takes.
     pub sync_delay: Duration,
     /// Syncs return at once and make nothing safe: what a server that answers before its disk has answered looks like.
@@ -128,8 +133,17 @@ impl MemoryDisk {
         if store.life == self.life { Ok(store) } else { Err(io::Error::other("the power was cut")) }
     }
 
+    /// Waits until it answers again, if it does not.
+    async fn answers(&self) -> io::Result<()> {
+        while self.alive()?.faults.hangs {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
     /// The time that it takes to make something safe, and whether that works.
     async fn settle(&self) -> io::Result<()> {
+        self.answers().await?;
         let delay = self.alive()?.faults.sync_delay;
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
@@ -267,6 +281,7 @@ struct Open {
 impl DiskFile for Open {
     fn write<'a>(&'a self, at: u64, bytes: &'a [u8]) -> Work<'a, ()> {
         Box::pin(async move {
+            self.disk.answers().await?;
             let mut store = self.disk.alive()?;
             let fails = store.faults.writes_fail;
             let image = store.files.get_mut(&self.name).ok_or_else(absent)?;

@@ -169,13 +169,12 @@ impl Hall {
             seat.mailbox.close(away());
         }
         inner.sessions.clear();
-        for observer in std::mem::take(&mut inner.observers) {
-            observer.out.close(away());
-        }
-        for watcher in std::mem::take(&mut inner.watchers) {
-            watcher.is_closed.store(true, Ordering::Release);
-            watcher.notify.notify_one();
-        }
+        inner.send_readers_away(why);
+    }
+
+    /// Sends those away who follow elections and names, for this reason.
+    pub fn send_readers_away(&self, why: &str) {
+        self.inner().send_readers_away(why);
     }
 
     /// Shows the leader of a name to somebody from now on, beginning with the one that the state shows. Called while the
@@ -202,6 +201,16 @@ impl Hall {
 }
 
 impl Inner {
+    fn send_readers_away(&mut self, why: &str) {
+        for observer in std::mem::take(&mut self.observers) {
+            observer.out.close(Status::new(SENT_AWAY, why));
+        }
+        for watcher in std::mem::take(&mut self.watchers) {
+            watcher.is_closed.store(true, Ordering::Release);
+            watcher.notify.notify_one();
+        }
+    }
+
     fn send(&mut self, guest: Guest, events: Vec<v1::Event>) {
         let Some(seat) = self.guests.get(&guest) else { return };
         if !post(&seat.mailbox, events) {
@@ -264,6 +273,7 @@ impl Inner {
     }
 
     fn mark_changed(&mut self, changed: &[Name]) {
+        let changed = if mutant::is(Mutant::TellsOneName) { &changed[..1] } else { changed };
         // Whoever no longer watches has dropped its handle.
         self.watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
         for watcher in &self.watchers {

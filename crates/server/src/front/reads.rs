@@ -8,7 +8,7 @@ use tonic::{Response, Status};
 
 use crate::front::hall::Watcher;
 use crate::front::page::{Room, Start};
-use crate::front::{Answers, Front, words};
+use crate::front::{Answers, Front, SILENCE_PATIENCE, words};
 
 /// Answers that may wait for somebody who watches.
 const WATCH_BACKLOG: usize = 4;
@@ -51,6 +51,7 @@ impl Front {
         let (out, answers) = self.hall.post.open();
         let name = words::name(name);
         self.read(|picture| self.hall.observe(name.clone(), picture.leader(&name).as_ref(), out)).await?;
+        self.hears_of_changes().await?;
         Ok(self.signed(Box::pin(answers) as _))
     }
 
@@ -61,6 +62,7 @@ impl Front {
         request: v1::WatchRequest,
     ) -> Result<Response<Answers<v1::WatchResponse>>, Status> {
         let watcher = self.read(|_| self.hall.watch(&request.prefix)).await?.into_inner();
+        self.hears_of_changes().await?;
         let (out, answers) = mpsc::channel(WATCH_BACKLOG);
         let front = self.clone();
         tokio::spawn(async move {
@@ -70,6 +72,18 @@ impl Front {
             }
         });
         Ok(self.signed(Box::pin(ReceiverStream::new(answers)) as _))
+    }
+
+    /// Makes sure that this node still leads: whoever has begun to follow changes here is sent away as soon as it does not any
+    /// more, but not if that was before.
+    async fn hears_of_changes(&self) -> Result<(), Status> {
+        let mut presence = self.consensus.presence();
+        let is_served = presence.wait_for(|presence| presence.condition.is_served());
+        let is_served = matches!(tokio::time::timeout(SILENCE_PATIENCE, is_served).await, Ok(Ok(_)));
+        if is_served && self.consensus.leader().borrow().is_some_and(|leader| leader.is_me) {
+            return Ok(());
+        }
+        Err(Status::unavailable("this node has just stopped leading"))
     }
 
     async fn show_present(&self, request: &v1::WatchRequest, out: &Watching) -> Result<(), Gone> {
@@ -126,6 +140,7 @@ impl Front {
             silent: status.presence.silent.into_iter().collect(),
             cluster: self.hall.cluster(),
             clocks: self.clocks.known(),
+            disk_silent_ms: status.disk_hangs.map_or(0, |silent| silent.as_millis() as u64),
         }
     }
 }

@@ -41,7 +41,7 @@ fn elected(term: u64) -> Vote {
 }
 
 async fn open(disk: &MemoryDisk) -> Result<(Log, Closed), StorageError> {
-    Log::open(1, Arc::new(disk.clone()), SEGMENT, true).await
+    Log::open(Arc::new(disk.clone()), SEGMENT, true).await
 }
 
 /// Hands entries over; the answer says when they are safe.

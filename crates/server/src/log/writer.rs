@@ -1,11 +1,8 @@
 //! Group commit: whatever has been handed over while the last write was under way shares the next one.
 //!
-//! Who writes is another question. A leader has others to serve while its disk works, so that a thread of its own
-//! does it. A follower has nothing to do before its entries are safe: it writes on the spot, and saves two changes of
-//! threads for every batch.
-//!
-//! **Caveat**: a follower whose disk hangs is silent for as long, and may ask for an election afterwards; those whose
-//! disks work refuse it before it counts.
+//! The log has a thread of its own. A follower could write on the spot, since it has nothing to acknowledge before its
+//! entries are safe, and would save two changes of threads for every batch; but a disk can hang for as long as it likes,
+//! and a node whose disk hangs must still be able to say so.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,6 +16,7 @@ use super::format::{
     FRAME_HEAD, Record, SEGMENT_HEAD, SegmentHead, open_frame, seal_frame, sealed_length, segment_name,
 };
 use super::recover::{Recovered, Segment};
+use crate::disk::silence::Silence;
 use crate::disk::{Disk, DiskFile, SECTOR, within};
 use crate::mutant::{self, Mutant};
 use crate::raft::{LogId, Types, Vote};
@@ -49,11 +47,11 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) struct Pen(Arc<Desk>);
 
-/// What waits to be written, and who writes it.
+/// What waits to be written.
 struct Desk {
     queue: Mutex<Queue>,
     more: Notify,
-    writer: tokio::sync::Mutex<Writer>,
+    silence: Arc<Silence>,
 }
 
 #[derive(Default)]
@@ -121,14 +119,9 @@ impl Pen {
         self.0.queue().jobs.push_back(job);
     }
 
-    /// Has everything done that was put there, elsewhere.
+    /// Has everything done that was put there.
     pub(super) fn have_done(&self) {
         self.0.more.notify_one();
-    }
-
-    /// Does everything that was put there; may block.
-    pub(super) async fn do_now(&self) {
-        self.0.work().await;
     }
 }
 
@@ -145,20 +138,20 @@ impl Desk {
     }
 
     /// Writes until nobody can hand over anything any more.
-    async fn run(&self) {
+    async fn run(&self, mut writer: Writer) {
         while !self.queue().is_closed {
             self.more.notified().await;
-            self.work().await;
+            self.work(&mut writer).await;
         }
         // What was put there after the last look, right before the end.
-        self.work().await;
-        self.writer.lock().await.finish().await;
+        self.work(&mut writer).await;
+        writer.finish().await;
     }
 
     /// Does everything that is there to be done.
-    async fn work(&self) {
-        let mut writer = self.writer.lock().await;
+    async fn work(&self, writer: &mut Writer) {
         while let Some(first) = self.next() {
+            let _under_way = self.silence.begin();
             let mut group = Group::new();
             let mut gathered = writer.take(first, &mut group);
             while group.frame.len() < ENOUGH
@@ -462,6 +455,7 @@ pub(super) async fn start(
     disk: Arc<dyn Disk>,
     mut found: Recovered,
     segment_bytes: u64,
+    silence: Arc<Silence>,
 ) -> io::Result<(Pen, oneshot::Receiver<()>, Recovered)> {
     let (ended, end) = oneshot::channel();
     let at = Arc::clone(&disk);
@@ -470,11 +464,11 @@ pub(super) async fn start(
         (writer, found)
     })
     .await?;
-    let writer = tokio::sync::Mutex::new(writer?);
-    let desk = Arc::new(Desk { queue: Mutex::default(), more: Notify::new(), writer });
+    let writer = writer?;
+    let desk = Arc::new(Desk { queue: Mutex::default(), more: Notify::new(), silence });
     let pen = Pen(Arc::clone(&desk));
     disk.run(Box::pin(async move {
-        desk.run().await;
+        desk.run(writer).await;
         // Nobody has to wait for it.
         let _ = ended.send(());
     }))?;

@@ -4,10 +4,12 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::*;
-use crate::raft::{Entry, LeaderId, Payload};
+use crate::raft::{Entry, Payload};
+
+const LEADER: LeaderId = LeaderId { term: 1, node_id: 1 };
 
 fn id(index: u64) -> LogId {
-    LogId::new(LeaderId { term: 1, node_id: 1 }, index)
+    LogId::new(LEADER, index)
 }
 
 /// A request that follows the entry before, with one of so many bytes, or with nothing but the news of what was decided.
@@ -75,8 +77,8 @@ async fn a_request_with_much_in_it_may_take_longer() {
     for (bytes, allowed) in [(100, 400), (1 << 20, 1400), (2 << 20, 2400)] {
         let flight = Flight::default();
         let began = Instant::now();
-        flight.sent(bytes);
-        flight.sent(100);
+        flight.sent(bytes, LEADER);
+        flight.sent(100, LEADER);
         flight.overdue(limit).await;
         assert_eq!(began.elapsed().as_millis(), allowed, "{bytes} bytes");
         flight.landed();
@@ -84,7 +86,7 @@ async fn a_request_with_much_in_it_may_take_longer() {
         assert_eq!(began.elapsed().as_millis(), allowed, "what was sent behind them had to wait");
     }
     let flight = Flight::default();
-    flight.sent(100);
+    flight.sent(100, LEADER);
     flight.landed();
     assert!(timeout(limit * 10, flight.overdue(limit)).await.is_err(), "what was answered is not overdue");
 }

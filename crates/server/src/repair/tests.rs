@@ -18,7 +18,7 @@ async fn directory(count: u64) -> MemoryDisk {
     let disk: Arc<dyn Disk> = Arc::new(memory.clone());
     let identity = Identity::check(Arc::clone(&disk), 1, members(count)).await.unwrap();
     identity.note(Stage::Settled).await.unwrap();
-    let (mut log, closed) = Log::open(1, Arc::clone(&disk), 9 * 512, true).await.unwrap();
+    let (mut log, closed) = Log::open(Arc::clone(&disk), 9 * 512, true).await.unwrap();
     for term in 1..10 {
         log.save_vote(&Vote::new(term, 1)).await.unwrap();
     }

@@ -1,3 +1,6 @@
+mod hanging;
+mod reading;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use conclave_service::Token;
@@ -12,7 +15,6 @@ use tonic::Streaming;
 use super::*;
 use crate::disk::MemoryDisk;
 use crate::front::clock::Monotonic;
-use crate::mutant::Mutant;
 use crate::mutant::tests::assert_caught;
 use crate::puppet::{Lines, eventually};
 
@@ -27,14 +29,25 @@ impl Wall for Hand {
 }
 
 async fn start(lines: &Lines, id: u64, nodes: u64, disk: &MemoryDisk, wall: &Hand) -> Server {
+    start_on(lines, id, nodes, Arc::new(disk.clone()), Timing::default(), wall).await
+}
+
+async fn start_on(
+    lines: &Lines,
+    id: u64,
+    nodes: u64,
+    disk: Arc<dyn Disk>,
+    timing: Timing,
+    wall: &Hand,
+) -> Server {
     let members: BTreeMap<u64, String> = (1..=nodes).map(|id| (id, lines.address(id))).collect();
     let options = Options {
         id,
         listen: members[&id].clone(),
         members,
-        disk: Arc::new(disk.clone()),
+        disk,
         transport: lines.of(id),
-        timing: Timing::default(),
+        timing,
         compaction: Compaction::default(),
         clock: Box::new(Monotonic::default()),
         wall: Arc::new(wall.clone()),

@@ -1,9 +1,13 @@
 //! What works while somebody is not there.
 
-use conclave_server::consensus::{Compaction, Refused, Stale};
+use std::sync::Arc;
+
+use conclave_server::consensus::{Compaction, Consensus, Refused, Stale, StartError};
+use conclave_server::disk::{Disk, MemoryDisk, StorageError};
+use conclave_server::repair;
 use tokio::time::Instant;
 
-use crate::harness::{Cluster, TIMING, eventually, small};
+use crate::harness::{Cluster, Heard, TIMING, eventually, small};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_was_killed_comes_back_with_all_it_had() {
@@ -104,6 +108,51 @@ async fn a_node_that_lost_its_disk_has_no_vote_before_it_knows_what_it_missed() 
     cluster.propose_many(next, 5).await;
     cluster.caught_up(victim).await;
     cluster.all_settled().await;
+}
+
+/// A copy of what is on a disk.
+async fn copy_of(disk: &MemoryDisk) -> MemoryDisk {
+    let copy = MemoryDisk::default();
+    for name in disk.list().await.unwrap() {
+        copy.replace(&name, &disk.read(&name).await.unwrap()).await.unwrap();
+    }
+    copy
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_directory_was_put_back_from_a_copy_stops_and_can_be_repaired() {
+    let mut cluster = Cluster::start(3, Compaction::default()).await;
+    cluster.all_settled().await;
+    let leader = cluster.leader().await;
+    cluster.propose_many(leader, 5).await;
+    let victim = (1..=3).find(|&id| id != leader.id).unwrap();
+    cluster.caught_up(victim).await;
+    let copy = copy_of(&cluster.disks[&victim]).await;
+    cluster.propose_many(leader, 20).await;
+    cluster.caught_up(victim).await;
+    cluster.kill(victim, 0).await;
+    cluster.disks.insert(victim, copy);
+    cluster.revive(victim).await;
+    let why = cluster.consensus(victim).failure().await;
+    assert!(
+        why.contains("and does not have it: its data directory is older") && why.contains("--repair"),
+        "{why}"
+    );
+    cluster.propose_many(leader, 5).await;
+    assert_eq!(cluster.leader_without(&[victim]).await, leader, "and it disturbed nobody");
+
+    // It is found again, whoever leads then.
+    cluster.kill(victim, 0).await;
+    let disk: Arc<dyn Disk> = Arc::new(cluster.disks[&victim].clone());
+    let options = cluster.options(victim, Arc::clone(&disk), Arc::new(Heard::default()));
+    let refused = Consensus::start(options).await.err().expect("it does not start");
+    assert!(matches!(refused, StartError::Storage(StorageError::Outdated { .. })), "{refused}");
+
+    let repaired = repair::set_aside(victim, &cluster.members, &disk).await.unwrap();
+    assert!(repaired.why.contains("acknowledged entry"), "{repaired:?}");
+    cluster.revive(victim).await;
+    cluster.all_settled().await;
+    cluster.caught_up(victim).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

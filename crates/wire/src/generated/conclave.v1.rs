@@ -859,6 +859,9 @@ pub struct StatusResponse {
     /// decided by it.
     #[prost(message, repeated, tag = "17")]
     pub clocks: ::prost::alloc::vec::Vec<ClockOffset>,
+    /// For how long the disk of this node has not answered, if it hangs; 0 if it does not.
+    #[prost(uint64, tag = "18")]
+    pub disk_silent_ms: u64,
 }
 /// Nested message and enum types in `StatusResponse`.
 pub mod status_response {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::timeout;
 
 use super::*;
 use crate::mutant::Mutant;
@@ -21,8 +22,6 @@ async fn use_for_a_while(disk: &MemoryDisk, seed: u64) -> Given {
     let (mut log, _closed) = open(disk).await.unwrap();
     let mut given = Given::default();
     let mut unanswered = Vec::new();
-    // A leader has its entries written elsewhere, a follower writes them itself.
-    let vote = |term| if seed.is_multiple_of(2) { elected(term) } else { vote(term) };
     log.save_vote(&vote(0)).await.unwrap();
     given.vote = Some(vote(0));
     for step in 0..20 + seed % 50 {
@@ -85,7 +84,7 @@ async fn a_disk_that_lies_is_found_out() {
 #[tokio::test(start_paused = true)]
 async fn whatever_waits_shares_one_sync() {
     let disk = MemoryDisk::default();
-    let (mut log, _closed) = Log::open(1, Arc::new(disk.clone()), 1 << 20, true).await.unwrap();
+    let (mut log, _closed) = Log::open(Arc::new(disk.clone()), 1 << 20, true).await.unwrap();
     log.save_vote(&elected(1)).await.unwrap();
     disk.fault(|faults| faults.sync_delay = Duration::from_millis(5));
     let before = disk.syncs();
@@ -100,16 +99,19 @@ async fn whatever_waits_shares_one_sync() {
     assert_eq!(disk.syncs() - before, 2, "the first alone, and all others together");
 }
 
-#[tokio::test]
-async fn a_follower_has_written_when_it_goes_on() {
-    let disk = MemoryDisk::default();
-    let (mut log, _closed) = open(&disk).await.unwrap();
-    for (term, vote) in [(1, vote(1)), (2, Vote::new_committed(2, 7))] {
-        log.save_vote(&vote).await.unwrap();
-        let before = disk.syncs();
-        let answer = hand_over(&mut log, vec![entry(term, term - 1, 50)]).await;
-        assert_eq!(disk.syncs() - before, 1);
-        assert!(matches!(answer.now_or_never(), Some(Ok(Ok(())))));
+/// Leaders and followers alike: whoever has something to write goes on, and is told when it is safe.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_disk_that_hangs_but_for_what_must_be_safe() {
+    for voted in [elected(1), Vote::new_committed(1, 7)] {
+        let disk = MemoryDisk::default();
+        let (mut log, _closed) = open(&disk).await.unwrap();
+        log.save_vote(&voted).await.unwrap();
+        disk.fault(|faults| faults.hangs = true);
+        let mut safe = hand_over(&mut log, vec![entry(1, 0, 50)]).await;
+        log.truncate_after(Some(id(1, 0))).await.unwrap();
+        assert!(timeout(Duration::from_secs(10), &mut safe).await.is_err(), "it is not safe");
+        disk.fault(|faults| faults.hangs = false);
+        safe.await.unwrap().unwrap();
     }
 }
 

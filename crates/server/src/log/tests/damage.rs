@@ -278,11 +278,11 @@ async fn missing_in(segments: &[(u64, &[u8])]) -> String {
 #[tokio::test]
 async fn a_log_without_any_segment_is_missing() {
     let disk = MemoryDisk::default();
-    let error = Log::open(1, Arc::new(disk.clone()), SEGMENT, false).await.unwrap_err();
+    let error = Log::open(Arc::new(disk.clone()), SEGMENT, false).await.unwrap_err();
     assert_eq!(error.to_string(), "log-* is missing; nothing was changed");
     // There is a file, but what was in it is gone.
     let head = SegmentHead { number: 0, salt: 1, size: SEGMENT_HEAD as u64 }.encode();
-    let error = Log::open(1, Arc::new(disk_with(&[(0, &head)]).await), SEGMENT, false).await.unwrap_err();
+    let error = Log::open(Arc::new(disk_with(&[(0, &head)]).await), SEGMENT, false).await.unwrap_err();
     assert!(error.to_string().contains("log-00000000000000000000 is damaged at byte 512"), "{error}");
 }
 

@@ -70,7 +70,7 @@ impl RaftStateMachine<Types> for Logged {
 }
 
 async fn on(disk: Arc<dyn Disk>) -> (Log, Logged) {
-    let (written, _closed) = Log::open(1, Arc::clone(&disk), SEGMENT_BYTES / 64, true).await.unwrap();
+    let (written, _closed) = Log::open(Arc::clone(&disk), SEGMENT_BYTES / 64, true).await.unwrap();
     let log = LogReader::default();
     let machine = Machine::open(disk, log.clone(), Arc::new(Deaf)).await.unwrap();
     (written, Logged { machine, log })

@@ -47,6 +47,9 @@ mod error;
 mod guard;
 mod link;
 mod millis;
+#[cfg(feature = "mutants")]
+pub mod mutant;
+#[cfg(not(feature = "mutants"))]
 mod mutant;
 mod parcel;
 mod reads;

@@ -2,7 +2,7 @@
 
 /// What a broken client does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mutant {
+pub enum Mutant {
     /// It waits to be told that a lease has run out, and does not look at the clock itself.
     TrustsTimers,
     /// It takes every answer for a renewal, also a refusal that a node gives by itself.
@@ -19,17 +19,29 @@ pub(crate) enum Mutant {
     SendsAllAtOnce,
     /// It keeps what it is granted after it was told that it is refused.
     KeepsWhatWasRefused,
+    /// It does not say that it missed something when it watches anew.
+    HidesGaps,
+    /// It keeps of a stream nothing but what comes, and not the way to the node.
+    LetsGoOfConnections,
 }
 
-/// Names the mutant that a process is.
+/// Names the mutant that a process is, unless it has been chosen.
 #[cfg(feature = "mutants")]
-const CHOSEN: &str = "CONCLAVE_CLIENT_MUTANT";
+const NAMED: &str = "CONCLAVE_CLIENT_MUTANT";
+
+#[cfg(feature = "mutants")]
+static CHOSEN: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+
+/// Makes every client of this process do that wrong from now on. The first choice stays.
+#[cfg(feature = "mutants")]
+pub fn choose(mutant: Mutant) {
+    CHOSEN.get_or_init(|| format!("{mutant:?}"));
+}
 
 #[cfg(feature = "mutants")]
 pub(crate) fn is(mutant: Mutant) -> bool {
-    static NAMED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    let named = NAMED.get_or_init(|| std::env::var(CHOSEN).ok());
-    named.as_ref().is_some_and(|name| *name == format!("{mutant:?}"))
+    let chosen = CHOSEN.get_or_init(|| std::env::var(NAMED).unwrap_or_default());
+    *chosen == format!("{mutant:?}")
 }
 
 #[cfg(not(feature = "mutants"))]

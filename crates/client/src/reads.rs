@@ -12,6 +12,7 @@ use tonic::{Response, Status, Streaming};
 
 use crate::Client;
 use crate::error::Error;
+use crate::mutant::{self, Mutant};
 use crate::session::Owner;
 
 const PAUSE: Duration = Duration::from_millis(50);
@@ -291,11 +292,25 @@ enum Stage<T> {
     /// It is kept while nobody listens: whoever looks for news now and then would begin again each time otherwise, and never
     /// get past a node that does not answer.
     Opening(Opening<T>),
-    Open(Box<Streaming<T>>),
+    Open(Box<Open<T>>),
+}
+
+/// A stream, and the way to the node that it comes from. That is kept, although nobody asks anything more: a connection
+/// over which no request can come any more is not asked whether it lives, whatever streams are open on it, so that
+/// nobody would ever notice the loss of the node.
+struct Open<T> {
+    answers: Streaming<T>,
+    _way: Option<VersionedClient>,
+}
+
+impl<T> Open<T> {
+    fn new(answers: Streaming<T>, way: VersionedClient) -> Self {
+        Self { answers, _way: (!mutant::is(Mutant::LetsGoOfConnections)).then_some(way) }
+    }
 }
 
 /// A stream that is being opened.
-type Opening<T> = Pin<Box<dyn Future<Output = Result<Streaming<T>, Error>> + Send>>;
+type Opening<T> = Pin<Box<dyn Future<Output = Result<Open<T>, Error>> + Send>>;
 
 impl<T> Default for Following<T> {
     fn default() -> Self {
@@ -320,11 +335,11 @@ impl<T> Following<T> {
     /// Listens; whoever stops listening in between misses nothing.
     async fn next<F>(&mut self, open: impl Fn() -> F) -> Result<Heard<T>, Error>
     where
-        F: Future<Output = Result<Streaming<T>, Error>> + Send + 'static,
+        F: Future<Output = Result<Open<T>, Error>> + Send + 'static,
     {
         loop {
             let stream = match &mut self.stage {
-                Stage::Open(stream) => stream,
+                Stage::Open(stream) => &mut stream.answers,
                 Stage::Opening(opening) => {
                     let opened = opening.await;
                     self.stage = Stage::Closed;
@@ -417,7 +432,10 @@ impl Observer {
                 async move {
                     let ask = |mut node: VersionedClient| {
                         let request = request.clone();
-                        async move { node.observe(request).await }
+                        async move {
+                            let answer = node.observe(request).await?;
+                            Ok(answer.map(|answers| Open::new(answers, node)))
+                        }
                     };
                     client.ask_any(ask).await
                 }
@@ -452,14 +470,20 @@ impl Watcher {
             async move {
                 let ask = |mut node: VersionedClient| {
                     let request = request.clone();
-                    async move { node.watch(request).await }
+                    async move {
+                        let answer = node.watch(request).await?;
+                        Ok(answer.map(|answers| Open::new(answers, node)))
+                    }
                 };
                 client.ask_any(ask).await
             }
         };
-        match self.following.next(open).await? {
-            Heard::Opened => Ok(None),
-            Heard::News(answer) => Ok(Some(answer)),
+        loop {
+            match self.following.next(open).await? {
+                Heard::Opened if mutant::is(Mutant::HidesGaps) => {}
+                Heard::Opened => return Ok(None),
+                Heard::News(answer) => return Ok(Some(answer)),
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What must be true of every history. Each check is a pure function, and comes with histories that it must refuse.
 
+mod contended;
 mod damage;
 mod delays;
 mod equal;
@@ -8,6 +9,7 @@ mod fifo;
 mod ghosts;
 mod heirs;
 mod kept;
+mod leases;
 mod losses;
 mod once;
 mod order;
@@ -16,6 +18,7 @@ mod reads;
 mod reasons;
 mod samples;
 mod values;
+pub mod watchers;
 
 use crate::history::{History, Micros, Quiet};
 
@@ -50,6 +53,9 @@ pub fn of_history(history: &History) -> Vec<Violation> {
         values::check,
         heirs::check,
         damage::check,
+        watchers::check,
+        contended::check,
+        leases::check,
     ];
     checks.iter().flat_map(|check| check(history)).collect()
 }
@@ -70,7 +76,7 @@ pub fn of_end(quiet: &Quiet, at: Micros) -> Vec<Violation> {
 
 /// The cases of all checks.
 pub fn cases() -> Vec<Case> {
-    let all: [&[Case]; 15] = [
+    let all: [&[Case]; 18] = [
         exclusion::CASES,
         order::CASES,
         fifo::CASES,
@@ -80,6 +86,9 @@ pub fn cases() -> Vec<Case> {
         values::CASES,
         heirs::CASES,
         damage::CASES,
+        watchers::CASES,
+        contended::CASES,
+        leases::CASES,
         reads::CASES,
         reasons::CASES,
         kept::CASES,

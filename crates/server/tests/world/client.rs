@@ -26,7 +26,7 @@ const PERMITS: (&str, u32) = ("permits", 3);
 /// The strand of companions.
 const COMPANION: u32 = 9;
 /// A name that is led.
-const ELECTION: &str = "election";
+pub const ELECTION: &str = "election";
 
 /// The clock of a client's machine: a little too fast or too slow, and it jumps ahead now and then, when the machine sleeps.
 #[derive(Clone)]
@@ -137,6 +137,10 @@ impl Actor {
         if self.kind == Kind::Reader {
             let observing = look::observe(Rc::clone(&self.stage), self.client.clone(), self.index);
             tokio::task::spawn_local(observing);
+        }
+        if self.kind == Kind::Reader || self.index == 0 {
+            let watching = look::watch(Rc::clone(&self.stage), self.client.clone(), self.index);
+            tokio::task::spawn_local(watching);
         }
         while self.stage.act.get() == Act::Busy {
             self.step().await;

@@ -48,8 +48,16 @@ enum Trouble {
     SyncsFail(u64),
     /// It takes long until something is.
     SyncsSlow(u64, u64),
+    /// Nothing that is asked of it is answered.
+    Hangs(u64),
     /// There is no room on it.
     Full(u64),
+    /// A machine is stopped and goes on, as the others see it: nothing comes from it and nothing reaches it, and then
+    /// everything does. The clock that it counts leases by stands still meanwhile. Its timers do not: the simulation
+    /// cannot stop them.
+    Stopped(u64),
+    /// The same for the machine of a client.
+    Asleep(usize),
     /// Bits of a node's disk turn around while its process is down.
     Rot(u64, u64),
     /// A machine is replaced by one with an empty disk.
@@ -65,6 +73,7 @@ pub struct Tally {
     pub blackouts: u64,
     pub partitions: u64,
     pub delays: u64,
+    pub stops: u64,
     pub disk_faults: u64,
     pub disks_lost: u64,
     pub rotten: u64,
@@ -145,6 +154,8 @@ impl Troubles {
         // Where more disks can be lost, more are.
         let robberies = if self.nodes > 3 { 87..=94 } else { 93..=94 };
         match self.dice.within(0..=99) {
+            73 => Trouble::Asleep(client),
+            74..=75 => Trouble::Stopped(node),
             lot if robberies.contains(&lot) && self.may_be_robbed(stage, node) => Trouble::Robbed(node),
             // With nobody else there is nobody to be cut off from.
             30..=57 | 68..=80 if self.nodes == 1 => Trouble::PowerCut(node),
@@ -164,7 +175,8 @@ impl Troubles {
             81..=83 => Trouble::WritesFail(node),
             84..=86 => Trouble::SyncsFail(node),
             87..=88 => Trouble::Full(node),
-            89..=92 => Trouble::SyncsSlow(node, self.dice.within(5..=100)),
+            89..=90 => Trouble::SyncsSlow(node, self.dice.within(5..=100)),
+            91..=92 => Trouble::Hangs(node),
             _ => self.mortal.pop().map_or(Trouble::Kill(node), Trouble::Vanish),
         }
     }
@@ -222,6 +234,14 @@ impl Troubles {
             Trouble::WritesFail(node) => stage.fault(node, |faults| faults.writes_fail = true),
             Trouble::SyncsFail(node) => stage.fault(node, |faults| faults.syncs_fail = true),
             Trouble::Full(node) => stage.fault(node, |faults| faults.full = true),
+            Trouble::Hangs(node) => stage.fault(node, |faults| faults.hangs = true),
+            Trouble::Stopped(node) => {
+                stage.node(node).stop_clock(true);
+                stage.others(node).for_each(|other| sim.hold(host(node), other));
+            }
+            Trouble::Asleep(client) => {
+                (1..=self.nodes).for_each(|node| sim.hold(guest(client), host(node)));
+            }
             Trouble::SyncsSlow(node, millis) => {
                 stage.fault(node, |faults| faults.sync_delay = Duration::from_millis(millis));
             }
@@ -267,6 +287,12 @@ impl Troubles {
             Trouble::WritesFail(node) => stage.fault(node, |faults| faults.writes_fail = false),
             Trouble::SyncsFail(node) => stage.fault(node, |faults| faults.syncs_fail = false),
             Trouble::Full(node) => stage.fault(node, |faults| faults.full = false),
+            Trouble::Hangs(node) => stage.fault(node, |faults| faults.hangs = false),
+            Trouble::Stopped(node) => {
+                stage.others(node).for_each(|other| heal(host(node), other));
+                stage.node(node).stop_clock(false);
+            }
+            Trouble::Asleep(client) => (1..=self.nodes).for_each(|node| heal(guest(client), host(node))),
             Trouble::SyncsSlow(node, _) => stage.fault(node, |faults| faults.sync_delay = Duration::ZERO),
             Trouble::Vanish(client) => {
                 if self.dice.chance(60) {
@@ -363,7 +389,8 @@ impl Troubles {
             Trouble::Lonely(_) | Trouble::Unreached(..) => &mut tally.partitions,
             Trouble::Held(..) | Trouble::Slow(..) => &mut tally.delays,
             Trouble::WritesFail(_) | Trouble::SyncsFail(_) => &mut tally.disk_faults,
-            Trouble::Full(_) | Trouble::SyncsSlow(..) => &mut tally.disk_faults,
+            Trouble::Full(_) | Trouble::SyncsSlow(..) | Trouble::Hangs(_) => &mut tally.disk_faults,
+            Trouble::Stopped(_) | Trouble::Asleep(_) => &mut tally.stops,
             Trouble::Robbed(_) => &mut tally.disks_lost,
             Trouble::Rot(..) => &mut tally.rotten,
             Trouble::Vanish(_) => &mut tally.vanished,

@@ -31,6 +31,14 @@ pub struct History {
     pub wrong_values: Vec<(Micros, String)>,
     /// Sessions that the service ended though they had been renewed.
     pub ended_early: Vec<(Micros, String)>,
+    /// What watchers were told that they must not be.
+    pub misled: Vec<(Micros, String)>,
+    /// What was held longer than it was safe.
+    pub outlived: Vec<(Micros, String)>,
+    /// Holders that were found to have been told that somebody waits: which hold, and when that was seen.
+    pub alarms: Vec<(usize, Micros)>,
+    /// Until when nothing goes wrong at first.
+    pub calm_until: Micros,
     pub lines: Vec<Line>,
 }
 

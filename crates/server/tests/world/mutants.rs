@@ -1,5 +1,6 @@
-//! Mutants of the server that the checks must catch.
+//! Mutants of server, client and disk that the checks must catch.
 
+use conclave_client::mutant as client;
 use conclave_server::mutant::{self, Mutant};
 use conclave_service::Fault;
 
@@ -8,8 +9,10 @@ use conclave_service::Fault;
 pub enum WorldMutant {
     /// Its disks say that something is safe a moment before it is: the same as not to wait for them.
     AcknowledgesBeforeSync,
-    /// It is broken in this way.
+    /// Its server is broken in this way.
     Broken(Mutant),
+    /// Its clients are broken in this way.
+    Client(client::Mutant),
 }
 
 impl WorldMutant {
@@ -28,17 +31,23 @@ impl WorldMutant {
         ("tells-no-leaders", Self::Broken(Mutant::TellsNoLeaders), 1),
         ("cuts-damage", Self::Broken(Mutant::CutsDamage), 12),
         ("misses-heirs", Self::Broken(Mutant::Faulty(Fault::MissHeirs)), 35),
+        ("tells-one-name", Self::Broken(Mutant::TellsOneName), 1),
+        ("hides-waiters", Self::Broken(Mutant::Faulty(Fault::HideWaiters)), 1),
+        ("lets-go-of-connections", Self::Client(client::Mutant::LetsGoOfConnections), 2),
+        ("hides-gaps", Self::Client(client::Mutant::HidesGaps), 1),
+        ("trusts-timers", Self::Client(client::Mutant::TrustsTimers), 1),
     ];
 
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(other, ..)| *other == name).map(|(_, mutant, _)| *mutant)
     }
 
-    /// Makes all nodes of this process so.
+    /// Makes all nodes and clients of this process so.
     pub fn choose(self) {
         match self {
             Self::AcknowledgesBeforeSync => {}
             Self::Broken(mutant) => mutant::choose(mutant),
+            Self::Client(mutant) => client::choose(mutant),
         }
     }
 }

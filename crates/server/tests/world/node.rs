@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use conclave_server::consensus::{Compaction, Timing};
@@ -11,6 +11,7 @@ use conclave_server::disk::{Disk, MemoryDisk};
 use conclave_server::repair;
 use conclave_server::server::{Options, Server};
 use conclave_server::{Clock, Wall};
+use tokio::time::{advance, sleep};
 
 use crate::dice::Dice;
 use crate::net::{Gossiping, Rumours};
@@ -33,6 +34,30 @@ impl Clock for Drifting {
     fn now(&self) -> Duration {
         let real = turmoil::sim_elapsed().unwrap_or_default();
         self.zero + Duration::from_nanos((real.as_nanos() * u128::from(self.rate) / 1_000_000) as u64)
+    }
+}
+
+/// The same while the machine is stopped: it stands still, and is right again at once when the machine goes on.
+struct Stopping {
+    clock: Drifting,
+    stopped_at: Arc<Mutex<Option<Duration>>>,
+}
+
+impl Clock for Stopping {
+    fn now(&self) -> Duration {
+        let stopped_at = *self.stopped_at.lock().unwrap_or_else(PoisonError::into_inner);
+        stopped_at.unwrap_or_else(|| self.clock.now())
+    }
+}
+
+/// How often the clock of a machine gets ahead of the right one.
+const GETS_AHEAD: Duration = Duration::from_millis(10);
+
+/// Makes the timers of this host go off too early, all of them.
+async fn hurry(by: Duration) {
+    loop {
+        sleep(GETS_AHEAD).await;
+        advance(by).await;
     }
 }
 
@@ -76,6 +101,10 @@ pub struct Node {
     pub disk: RefCell<MemoryDisk>,
     pub clock: Drifting,
     pub wall: WrongWall,
+    /// By how much its timers are too fast every ten milliseconds.
+    haste: Duration,
+    /// What the clock of its machine shows while that is stopped.
+    stopped_at: Arc<Mutex<Option<Duration>>>,
     pub compaction: Compaction,
     /// What it is told that is not true.
     pub rumours: Arc<Rumours>,
@@ -102,13 +131,21 @@ pub fn members(count: u64) -> BTreeMap<u64, String> {
 }
 
 impl Node {
-    pub fn new(id: u64, clock: Drifting, wall: WrongWall, compaction: Compaction) -> Rc<Self> {
+    pub fn new(
+        id: u64,
+        clock: Drifting,
+        wall: WrongWall,
+        haste: Duration,
+        compaction: Compaction,
+    ) -> Rc<Self> {
         Rc::new(Self {
             id,
             name: format!("node{id}"),
             disk: RefCell::default(),
             clock,
             wall,
+            haste,
+            stopped_at: Arc::default(),
             compaction,
             rumours: Arc::default(),
             server: RefCell::default(),
@@ -120,6 +157,12 @@ impl Node {
             is_to_be_repaired: Cell::new(false),
             leave: tokio::sync::Notify::new(),
         })
+    }
+
+    /// Stops the clock of its machine, or lets it go on.
+    pub fn stop_clock(&self, is_stopped: bool) {
+        let at = is_stopped.then(|| self.clock.now());
+        *self.stopped_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
     /// Turns bits of its disk around, in the log or in the newest snapshot: as often as not in what was written last.
@@ -178,6 +221,7 @@ impl Node {
             *self.stopped.borrow_mut() = Some(format!("it cannot be repaired: {error}"));
             return std::future::pending().await;
         }
+        tokio::task::spawn_local(hurry(self.haste));
         let options = Options {
             id: self.id,
             listen: members[&self.id].clone(),
@@ -186,7 +230,7 @@ impl Node {
             transport: Arc::new(Gossiping { node: self.id, rumours: Arc::clone(&self.rumours) }),
             timing: Timing::default(),
             compaction: self.compaction,
-            clock: Box::new(self.clock),
+            clock: Box::new(Stopping { clock: self.clock, stopped_at: Arc::clone(&self.stopped_at) }),
             wall: Arc::new(self.wall),
         };
         let why = match Server::start(options).await {

@@ -9,6 +9,8 @@ use conclave_server::consensus::Status;
 use conclave_server::disk::Faults;
 use turmoil::Sim;
 
+use crate::checks::watchers::View;
+use crate::client::ELECTION;
 use crate::faults::guest;
 use crate::history::{End, History, Micros, Outcome, Quiet};
 use crate::node::Node;
@@ -46,6 +48,8 @@ pub struct Stage {
     pub candidates: RefCell<BTreeMap<usize, u64>>,
     /// What went wrong that nobody may do.
     pub blamed: RefCell<Vec<(Micros, String)>>,
+    /// What those who watch know by what they were told.
+    pub views: RefCell<BTreeMap<usize, View>>,
 }
 
 impl Stage {
@@ -62,6 +66,7 @@ impl Stage {
             sessions: RefCell::new(vec![None; clients]),
             candidates: RefCell::default(),
             blamed: RefCell::default(),
+            views: RefCell::default(),
         })
     }
 
@@ -127,7 +132,8 @@ impl Stage {
         }
     }
 
-    fn others(&self, node: u64) -> impl Iterator<Item = String> + '_ {
+    /// The hosts of all other nodes and of all clients.
+    pub fn others(&self, node: u64) -> impl Iterator<Item = String> + '_ {
         let nodes = self.nodes.iter().filter(move |other| other.id != node).map(|other| other.name.clone());
         nodes.chain((0..self.clients).map(guest))
     }
@@ -136,6 +142,7 @@ impl Stage {
     pub fn vanish(&self, client: usize) {
         let now = self.now();
         self.reached.borrow_mut()[client] = Act::Leave;
+        self.views.borrow_mut().remove(&client);
         let mut history = self.history.borrow_mut();
         for asked in
             history.asked.iter_mut().filter(|asked| asked.client == client && asked.outcome.is_none())
@@ -182,6 +189,17 @@ impl Stage {
             self.statuses().into_iter().map(|status| status.map(|status| (status.applied, status.last_log)));
         let first = applied.next().flatten();
         first.is_some_and(|(at, last)| at == last) && applied.all(|other| other == first)
+    }
+
+    /// What those who watch do not see of what there is, on a node that has come as far as all others.
+    pub fn unseen(&self) -> Vec<String> {
+        let states = self.quiet().states;
+        let Some((_, state)) = states.first() else { return Vec::new() };
+        let views = self.views.borrow();
+        let misses = |(watcher, view): (&usize, &View)| {
+            Some(format!("client{watcher} {}", view.misses(state, ELECTION)?))
+        };
+        views.iter().filter_map(misses).collect()
     }
 
     pub fn quiet(&self) -> Quiet {

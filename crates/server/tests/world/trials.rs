@@ -182,6 +182,7 @@ struct Sum {
     blackouts: u64,
     partitions: u64,
     delays: u64,
+    stops: u64,
     disk_faults: u64,
     disks_lost: u64,
     rotten: u64,
@@ -202,6 +203,7 @@ impl Sum {
         self.blackouts += verdict.tally.blackouts;
         self.partitions += verdict.tally.partitions;
         self.delays += verdict.tally.delays;
+        self.stops += verdict.tally.stops;
         self.disk_faults += verdict.tally.disk_faults;
         self.disks_lost += verdict.tally.disks_lost;
         self.rotten += verdict.tally.rotten;

@@ -80,7 +80,10 @@ impl World<'_> {
         // How far apart the clocks began: a little, or by anything.
         let apart = *dice.pick(&[2_000, 1_000_000]);
         let nodes: Vec<Rc<Node>> = (1..=count)
-            .map(|id| Node::new(id, clock(&mut dice, apart), wall(&mut walls), compaction(&mut dice)))
+            .map(|id| {
+                let (clock, compaction) = (clock(&mut dice, apart), compaction(&mut dice));
+                Node::new(id, clock, wall(&mut walls), haste(&mut walls), compaction)
+            })
             .collect();
         let stage = Stage::new(nodes, clients);
         for node in stage.nodes() {
@@ -96,6 +99,7 @@ impl World<'_> {
         }
         let span = dice.millis(5_000..=14_000);
         let troubles = Troubles::new(seed, count, clients, CALM);
+        stage.history.borrow_mut().calm_until = CALM.as_micros() as Micros;
         Self { seed, sim, stage, troubles, span, found: Vec::new(), terms: Vec::new() }
     }
 
@@ -115,11 +119,13 @@ impl World<'_> {
         if is_settled && self.step_until("all nodes catch up", |stage| stage.has_come_to(index)) {
             let (quiet, now) = (self.stage.quiet(), self.micros());
             self.found.extend(checks::of_quiet(&self.stage.history.borrow(), &quiet, now));
+            self.demand_that_all_is_seen();
             self.stage.act.set(Act::Leave);
             self.step_until("every client leaves", |stage| stage.all_reached(Act::Leave));
             self.step_for(LIFETIMES);
             if self.step_until("the nodes come to the same", Stage::is_even) {
                 self.found.extend(checks::of_end(&self.stage.quiet(), self.micros()));
+                self.demand_that_all_is_seen();
             }
         }
         self.judge()
@@ -170,6 +176,16 @@ impl World<'_> {
         true
     }
 
+    /// Whoever watches sees what there is, sooner or later.
+    fn demand_that_all_is_seen(&mut self) {
+        let until = self.now() + PATIENCE;
+        while self.now() < until && !self.stage.unseen().is_empty() {
+            self.step();
+        }
+        let (unseen, now) = (self.stage.unseen(), self.micros());
+        self.found.extend(checks::watchers::blind(&unseen, now));
+    }
+
     fn judge(mut self) -> (Verdict, Rc<Stage>, Vec<Violation>) {
         let stopped = std::mem::take(&mut *self.stage.blamed.borrow_mut());
         self.found.extend(stopped.into_iter().map(|(at, what)| Violation::new(NODES_GO_ON, at, what)));
@@ -200,6 +216,11 @@ impl World<'_> {
 /// A clock within half a percent of the right one.
 fn clock(dice: &mut Dice, apart: u64) -> Drifting {
     Drifting { zero: dice.millis(0..=apart), rate: dice.within(995_000..=1_005_000) }
+}
+
+/// By how much timers are too fast every ten milliseconds: up to one percent.
+fn haste(dice: &mut Dice) -> Duration {
+    Duration::from_micros(dice.within(0..=100))
 }
 
 /// A time of day that is right, hours behind or ahead, or that is set back or forward while the world runs.

@@ -48,6 +48,8 @@ pub enum Fault {
     MissHeirs,
     /// It goes on showing the value with which a leader was elected.
     KeepValues,
+    /// It tells nobody that another one waits.
+    HideWaiters,
 }
 
 #[cfg(feature = "faults")]

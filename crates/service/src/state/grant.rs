@@ -354,6 +354,9 @@ impl Turn<'_> {
 
     /// Tells the holders in the way of that mode that somebody waits, each grant once.
     pub fn tell_of_waiter(&mut self, key: NameKey, mode: Mode, converts: Option<Token>) {
+        if self.state.suffers(Fault::HideWaiters) {
+            return;
+        }
         let entry = &mut self.state.names[key];
         let news = (Bound::Excluded(entry.told), Bound::Unbounded);
         if entry.holders.range(news).next().is_none() || !entry.conflicts(mode, converts) {

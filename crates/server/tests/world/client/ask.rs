@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use conclave_client::{Campaign, Error, Guard, Leadership, Mode, Request, Session};
+use conclave_client::{Campaign, Clock as _, Error, Guard, Leadership, Mode, Request, Session};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -199,8 +199,11 @@ impl Actor {
         history.holds.len() - 1
     }
 
-    /// Notes when the client is told that a hold is lost.
+    /// Notes when the client is told that a hold is lost, and for some whether they would know it in time.
     pub fn watch(&self, guard: &Guard, hold: usize) {
+        if self.index % 2 == 1 {
+            self.probe(guard);
+        }
         let (stage, who, lost, fence) =
             (Rc::clone(&self.stage), self.who(), guard.cancellation(), guard.fence());
         tokio::task::spawn_local(async move {
@@ -209,6 +212,29 @@ impl Actor {
                 stage.history.borrow_mut().holds[hold].why_lost = fence.why_lost();
                 let token = stage.history.borrow().holds[hold].token;
                 stage.note(who, format!("lost {token}"));
+            }
+        });
+    }
+
+    /// Looks again and again whether something is still held after the time until which it is safe.
+    fn probe(&self, guard: &Guard) {
+        let Some(session) = &self.session else { return };
+        let (stage, clock, safety) = (Rc::clone(&self.stage), self.clock.clone(), session.watch_safety());
+        let (who, fence) = (self.who(), guard.fence());
+        tokio::task::spawn_local(async move {
+            // The sender goes with the session.
+            while safety.has_changed().is_ok() {
+                let is_safe = clock.now() < *safety.borrow();
+                if fence.is_lost() {
+                    return;
+                }
+                if !is_safe {
+                    let what = format!("{who} still holds {}, and is not safe any more", fence.token());
+                    let now = stage.now();
+                    stage.history.borrow_mut().outlived.push((now, what));
+                    return;
+                }
+                sleep(Duration::from_millis(7)).await;
             }
         });
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conclave_client::{Code, Error, Guard, Leadership, Mode};
+use futures_util::FutureExt as _;
 use tokio::time::timeout;
 
 use super::{Actor, ELECTION};
@@ -57,6 +58,7 @@ impl Actor {
     pub async fn release(&mut self, holding: Holding, waits: bool) {
         let Holding { thing, holds, .. } = holding;
         let token = thing.guard().token();
+        self.note_alarm(thing.guard(), &holds);
         for hold in &holds {
             end_hold(&self.stage, *hold, End::Released);
         }
@@ -136,8 +138,17 @@ impl Actor {
         self.held.iter().any(|other| other.thing.guard().token() == holding.thing.guard().token())
     }
 
+    /// Notes whether somebody was told by now that another one waits for what it holds.
+    fn note_alarm(&self, guard: &Guard, holds: &[usize]) {
+        if guard.contended().now_or_never().is_some() {
+            let now = self.now();
+            self.stage.history.borrow_mut().alarms.extend(holds.iter().map(|hold| (*hold, now)));
+        }
+    }
+
     /// One hold ends and another begins in its place, unless it is lost already.
     fn exchange(&self, holding: &mut Holding, request: usize, mode: Mode, token: u64, asked: Micros) {
+        self.note_alarm(holding.thing.guard(), &holding.holds);
         let is_open = holding.holds.iter().all(|hold| end_hold(&self.stage, *hold, End::Converted));
         if is_open && !holding.thing.guard().is_lost() {
             let hold = self.hold(request, &holding.name, mode, token, asked);
@@ -170,6 +181,7 @@ impl Actor {
             self.held.push(Holding { thing, holds, name, mode, is_single, strand });
             return;
         };
+        self.note_alarm(leadership.guard(), &holds);
         for hold in &holds {
             end_hold(&self.stage, *hold, End::Released);
         }

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use conclave_client::v1::check_response::Standing;
 use conclave_client::{Client, Session};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{Actor, ELECTION, LOCKS, PERMITS};
+use crate::checks::watchers::View;
+use crate::faults::guest;
 use crate::history::{Force, Found, Read, Seen};
-use crate::stage::{Act, Stage};
+use crate::stage::Stage;
 
 impl Actor {
     pub async fn force(&mut self, session: &Session) {
@@ -69,19 +71,55 @@ impl Actor {
     }
 }
 
-/// Follows the election.
+/// Whoever stops listening for a moment misses nothing.
+const LISTENS_FOR: Duration = Duration::from_millis(100);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Follows the election, to the end.
 pub async fn observe(stage: Rc<Stage>, client: Client, observer: usize) {
-    {
-        let mut following = client.observe(ELECTION);
-        while stage.act.get() == Act::Busy {
-            // Whoever stops listening for a moment misses nothing.
-            let Ok(Ok(observed)) = timeout(Duration::from_millis(100), following.next()).await else {
+    let mut following = client.observe(ELECTION);
+    loop {
+        let observed = match timeout(LISTENS_FOR, following.next()).await {
+            Err(_) => continue,
+            Ok(Err(_)) => {
+                sleep(PAUSE).await;
                 continue;
-            };
-            let term = observed.leader.map(|leader| leader.term);
-            stage.note(format!("client{observer}"), format!("observes {term:?}"));
-            let seen = Seen { observer, name: ELECTION.to_owned(), at: stage.now(), term };
-            stage.history.borrow_mut().seen.push(seen);
+            }
+            Ok(Ok(observed)) => observed,
+        };
+        let term = observed.leader.map(|leader| leader.term);
+        stage.note(guest(observer), format!("observes {term:?}"));
+        let seen = Seen { observer, name: ELECTION.to_owned(), at: stage.now(), term };
+        stage.history.borrow_mut().seen.push(seen);
+        stage.views.borrow_mut().entry(observer).or_default().term = Some(term);
+    }
+}
+
+/// Follows all names, to the end.
+pub async fn watch(stage: Rc<Stage>, client: Client, watcher: usize) {
+    let mut watching = client.watch("");
+    stage.views.borrow_mut().insert(watcher, View::default());
+    loop {
+        let told = match timeout(LISTENS_FOR, watching.next()).await {
+            Err(_) => continue,
+            Ok(Err(error)) => {
+                stage.note(guest(watcher), format!("cannot watch: {error}"));
+                sleep(PAUSE).await;
+                continue;
+            }
+            Ok(Ok(told)) => told,
+        };
+        let mut views = stage.views.borrow_mut();
+        let view = views.entry(watcher).or_default();
+        let Some(told) = told else {
+            stage.note(guest(watcher), "watches from now on");
+            view.begin();
+            continue;
+        };
+        if let Some(wrong) = view.take(told) {
+            let what = format!("client{watcher} was told {wrong}");
+            stage.history.borrow_mut().misled.push((stage.now(), what));
         }
     }
 }

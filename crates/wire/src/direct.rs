@@ -96,8 +96,12 @@ impl Direct {
     /// The end of a node: hears what whoever connected says first.
     ///
     /// # Errors
-    /// If the connection ends before.
-    pub async fn meet(mut connection: Connection, terms: Terms) -> io::Result<Arrival> {
+    /// If the connection ends before, or says too little for too long.
+    pub async fn meet(connection: Connection, terms: Terms) -> io::Result<Arrival> {
+        timeout(terms.ask_after, Self::hear_greeting(connection, terms)).await?
+    }
+
+    async fn hear_greeting(mut connection: Connection, terms: Terms) -> io::Result<Arrival> {
         let mut heard = BytesMut::with_capacity(GREETING.len());
         while heard.len() < GREETING.len() {
             let room = GREETING.len() - heard.len();

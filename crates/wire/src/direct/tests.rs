@@ -86,6 +86,19 @@ async fn whoever_greets_otherwise_is_handed_on_with_all_that_was_said() {
     assert!(Direct::meet(near, TERMS).await.is_err(), "it left before it had said what it wants");
 }
 
+/// A connection costs a place, whatever is said on it.
+#[tokio::test(start_paused = true)]
+async fn whoever_connects_and_says_nothing_is_not_waited_for() {
+    for greeting in [&b""[..], b"conclave talk"] {
+        let (near, mut far) = wire(64);
+        far.write_all(greeting).await.unwrap();
+        let began = Instant::now();
+        let met = timeout(Duration::from_secs(300), Direct::meet(near, TERMS)).await.expect("it gives up");
+        assert_eq!(met.err().map(|error| error.kind()), Some(io::ErrorKind::TimedOut));
+        assert!(began.elapsed() <= TERMS.ask_after + Duration::from_millis(1), "{:?}", began.elapsed());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_end_that_says_nothing_is_asked_and_one_that_lives_says_so() {
     let (mut client, mut node) = both(64).await;

@@ -16,7 +16,7 @@ use conclave_live::control::{Answer, Ask, Control};
 use conclave_live::group::{file, found, home, remove};
 use conclave_live::process::{ProcessError, told_to_stop};
 use conclave_live::supervisor::Plan;
-use conclave_net::{StartError, StoreError};
+use conclave_net::{Address, StartError, StoreError};
 use tokio::sync::Notify;
 
 use super::super::args::{JoinArgs, StartArgs};
@@ -52,7 +52,7 @@ pub fn run(args: &JoinArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
     let wanted = match (args.id, args.listen) {
         (Some(id), _) => vec![id],
         (None, Some(listen)) => {
-            let here = group.manifest.processes.iter().filter(|member| member.address == listen);
+            let here = group.manifest.processes.iter().filter(|member| member.address == listen.into());
             here.map(|member| member.id).collect()
         }
         (None, None) => ids.clone(),
@@ -87,7 +87,7 @@ fn begin(args: &JoinArgs, catalogue: &Catalogue) -> Result<PathBuf, Failure> {
     if !path.exists() {
         let addresses = addresses(args)?;
         let plan = founding(args, addresses.as_ref().map(Vec::len), catalogue)?;
-        found(&plan, addresses)?;
+        found(&plan, addresses.map(|all| all.into_iter().map(Address::from).collect()))?;
     }
     // Somebody else may have been first.
     let config = ProcessConfig::read_as(&path, Some(1)).map_err(Failure::new)?;
@@ -182,8 +182,8 @@ fn difference(
         compare(format!("{key}={has}"), format!("{key}={wanted}"));
     }
     if let Some(wanted) = addresses(args)? {
-        let has = config.peers.iter().map(|peer| peer.address);
-        compare(format!("members at {}", list(has)), format!("members at {}", list(wanted)));
+        let has = list(config.peers.iter().map(|peer| &peer.address));
+        compare(format!("members at {has}"), format!("members at {}", list(&wanted)));
     }
     if let Some(wanted) = args.transmission {
         compare(
@@ -203,9 +203,9 @@ fn difference(
     Ok(differs.into_iter().next())
 }
 
-fn list(addresses: impl IntoIterator<Item = SocketAddr>) -> String {
-    let all: BTreeSet<SocketAddr> = addresses.into_iter().collect();
-    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+fn list(addresses: impl IntoIterator<Item = impl ToString>) -> String {
+    let all: BTreeSet<String> = addresses.into_iter().map(|address| address.to_string()).collect();
+    all.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Runs this member until it is told to stop; nothing if somebody else is it.

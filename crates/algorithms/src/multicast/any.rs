@@ -10,11 +10,12 @@ use conclave_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::isis::Isis;
-use super::lamport_stamps::LamportStamps;
+use super::isis::{Isis, IsisConfig};
+use super::lamport_stamps::{LamportStamps, LamportStampsConfig};
 use super::layered::Layered;
-use super::views::LedViews as Views;
+use super::views::{LedViews as Views, ViewsConfig};
 use super::{Event, Request};
+use crate::{Setting, SettingError, Settings, Values};
 
 any! {
     AnyMulticast, AnyConfig, AnyMessage, AnyTimer, AnyDurable,
@@ -23,4 +24,28 @@ any! {
     Isis => Box<Isis>,
     LamportStamps => Box<LamportStamps>,
     Views => Box<Views>,
+}
+
+impl AnyConfig {
+    /// The setting of whatever embeds a total order.
+    pub const ORDER: Setting = Setting {
+        key: "order",
+        values: Values::OneOf(&["sequencer", "isis", "lamport-stamps"]),
+        default: "sequencer",
+        unsafe_values: &[],
+        help: "which multicast puts all posts into one order",
+    };
+
+    /// Reads the setting: a group of all these members, which nobody joins. It can last long: what all have delivered is
+    /// forgotten.
+    ///
+    /// # Errors
+    /// If the election of the sequencer cannot be set up among these members.
+    pub fn ordered(settings: &Settings, members: &Members) -> Result<Self, SettingError> {
+        match settings.get(Self::ORDER.key) {
+            "isis" => Ok(Self::Isis(IsisConfig::everyone())),
+            "lamport-stamps" => Ok(Self::LamportStamps(LamportStampsConfig::everyone())),
+            _ => ViewsConfig::lasting(settings, members),
+        }
+    }
 }

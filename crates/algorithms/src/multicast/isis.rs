@@ -25,7 +25,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use conclave_core::{Boot, Effects, Input, Members, Message, NodeId, NodeSet, Phase, Protocol};
+use conclave_core::{
+    Boot, Counter, Effects, Input, Members, Message, NodeId, NodeSet, Phase, Protocol, Space,
+};
 use serde::{Deserialize, Serialize};
 
 use super::family::{EVERYONE, Multicast, everyone};
@@ -54,6 +56,14 @@ pub struct IsisConfig {
     /// Whether everyone is a member at first.
     pub everyone: bool,
     mutation: Option<Mutation>,
+}
+
+impl IsisConfig {
+    /// A group of all, as it is to be embedded.
+    #[must_use]
+    pub fn everyone() -> Self {
+        Self { everyone: true, mutation: None }
+    }
 }
 
 /// A number of a post: proposed by this process, which breaks ties.
@@ -147,6 +157,30 @@ impl Message for IsisMessage {
     fn envelopes(&self) -> u32 {
         u32::from(matches!(self, Self::Group(_)))
     }
+
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Self::Data { id, .. } => visit(id.counter()),
+            Self::Propose { id, number } => {
+                visit(id.counter());
+                visit(Counter::exact(RANK, number));
+            }
+            Self::Agree { id, rank } => {
+                visit(id.counter());
+                visit(rank.counter());
+            }
+            Self::Group(_) => {}
+        }
+    }
+}
+
+/// What posts are ordered by.
+const RANK: Space = Space::shared("rank");
+
+impl Rank {
+    fn counter(&mut self) -> Counter<'_> {
+        Counter::exact(RANK, &mut self.number)
+    }
 }
 
 impl Protocol for Isis {
@@ -206,6 +240,27 @@ impl Protocol for Isis {
 
     fn phase(&self) -> Phase {
         if self.roster.is_joining() || !self.queue.is_empty() { Phase::WAITING } else { Phase::IDLE }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(Counter::exact(RANK, &mut self.largest));
+        visit(self.roster.counter());
+        self.queue = core::mem::take(&mut self.queue)
+            .into_iter()
+            .map(|(mut id, mut waiting)| {
+                visit(id.counter());
+                visit(waiting.rank.counter());
+                (id, waiting)
+            })
+            .collect();
+        self.open = core::mem::take(&mut self.open)
+            .into_iter()
+            .map(|(mut id, mut ballot)| {
+                visit(id.counter());
+                visit(ballot.largest.counter());
+                (id, ballot)
+            })
+            .collect();
     }
 
     fn assert_invariants(&self) {

@@ -23,7 +23,9 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use conclave_core::{Boot, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol};
+use conclave_core::{
+    Boot, Counter, Effects, Incarnation, Input, Members, Message, NodeId, Phase, Protocol, Space,
+};
 use serde::{Deserialize, Serialize};
 
 use super::family::{EVERYONE, Multicast, everyone};
@@ -52,6 +54,14 @@ pub struct LamportStampsConfig {
     /// Whether everyone is a member at first.
     pub everyone: bool,
     mutation: Option<Mutation>,
+}
+
+impl LamportStampsConfig {
+    /// A group of all, as it is to be embedded.
+    #[must_use]
+    pub fn everyone() -> Self {
+        Self { everyone: true, mutation: None }
+    }
 }
 
 mutants! {
@@ -94,7 +104,19 @@ impl Message for LamportStampsMessage {
     fn kind(&self) -> &'static str {
         kinds!(self, Data, Ack)
     }
+
+    fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
+        match self {
+            Self::Data { id, stamp, .. } => {
+                visit(id.counter());
+                visit(Counter::exact(CLOCK, stamp));
+            }
+            Self::Ack { stamp } => visit(Counter::exact(CLOCK, stamp)),
+        }
+    }
 }
+
+const CLOCK: Space = Space::shared("clock");
 
 impl Protocol for LamportStamps {
     type Config = LamportStampsConfig;
@@ -151,6 +173,22 @@ impl Protocol for LamportStamps {
 
     fn phase(&self) -> Phase {
         if self.queue.is_empty() { Phase::IDLE } else { Phase::WAITING }
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        visit(Counter::exact(CLOCK, &mut self.clock));
+        visit(self.source.counter(&mut self.sent));
+        self.queue = core::mem::take(&mut self.queue)
+            .into_iter()
+            .map(|((mut stamp, mut id), text)| {
+                visit(Counter::exact(CLOCK, &mut stamp));
+                visit(id.counter());
+                ((stamp, id), text)
+            })
+            .collect();
+        for heard in self.heard.values_mut() {
+            visit(Counter::bound(CLOCK, heard));
+        }
     }
 
     fn assert_invariants(&self) {

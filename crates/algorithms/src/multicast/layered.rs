@@ -67,6 +67,20 @@ pub struct LayeredConfig {
     pub mutation: Option<Mutation>,
 }
 
+impl LayeredConfig {
+    /// Basic multicast in a group of all, as it is to be embedded.
+    #[must_use]
+    pub fn basic() -> Self {
+        Self { everyone: true, relays: false, order: Order::Arrival, mutation: None }
+    }
+
+    /// Reliable multicast in a group of all, as it is to be embedded.
+    #[must_use]
+    pub fn reliable() -> Self {
+        Self { relays: true, ..Self::basic() }
+    }
+}
+
 /// In which order posts are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Order {

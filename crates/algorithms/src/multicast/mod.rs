@@ -18,7 +18,7 @@ use alloc::string::{String, ToString};
 use core::fmt::{Debug, Display, Formatter};
 use core::str::FromStr;
 
-use conclave_core::{Incarnation, NodeId};
+use conclave_core::{Counter, Incarnation, NodeId, Space};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -113,6 +113,17 @@ impl Source {
     #[must_use]
     pub fn post(self, number: u64) -> Id {
         Id { source: self, number }
+    }
+
+    /// A number of a post of this sender, for the visitor of counters.
+    fn counter(self, number: &mut u64) -> Counter<'_> {
+        Counter::exact(Space::of("post", self.process), number)
+    }
+}
+
+impl Id {
+    fn counter(&mut self) -> Counter<'_> {
+        self.source.counter(&mut self.number)
     }
 }
 

@@ -16,7 +16,7 @@
 
 use alloc::collections::BTreeMap;
 
-use conclave_core::{Boot, Incarnation, Members, NodeId, NodeSet, Protocol};
+use conclave_core::{Boot, Counter, Incarnation, Members, NodeId, NodeSet, Protocol};
 use serde::{Deserialize, Serialize};
 
 use super::{Id, Source};
@@ -133,6 +133,11 @@ impl Roster {
     pub fn name(&mut self) -> Id {
         self.sent += 1;
         self.source().post(self.sent)
+    }
+
+    /// How many posts this process has named, for the visitor of counters.
+    pub fn counter(&mut self) -> Counter<'_> {
+        self.source().counter(&mut self.sent)
     }
 
     /// The last post of this process; number 0 if there is none.

@@ -30,7 +30,8 @@
 //!
 //! **Caveats**: somebody who lives and is suspected is left out, and may deliver something else. A process that comes back is no
 //! member until it joins. The posts of a view are kept until the next, and reports carry them: so a sender whose own posts of a
-//! view take more than its part of 256 KiB asks for the next view, and goes on in that.
+//! view take more than its part of 256 KiB asks for the next view, and goes on in that. Where a group is to last, its leader makes
+//! a new view as well when the posts are many.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -97,6 +98,8 @@ pub struct ViewsConfig {
     pub everyone: bool,
     /// Whether the leader numbers the posts.
     pub numbers: bool,
+    /// After so many numbered posts in a view its leader makes the next, so that they need not be kept.
+    pub renewed_after: Option<u64>,
     mutation: Option<Mutation>,
 }
 
@@ -106,11 +109,28 @@ impl ViewsConfig {
     /// # Errors
     /// If the election does not fit these members.
     pub fn read(settings: &Settings, members: &Members, numbers: bool) -> Result<AnyConfig, SettingError> {
-        let application = Self { everyone: everyone(settings), numbers, mutation: Mutation::of(settings) };
+        let mutation = Mutation::of(settings);
+        let application = Self { everyone: everyone(settings), numbers, renewed_after: None, mutation };
+        application.led(settings, members)
+    }
+
+    /// A sequencer for a group of all that lasts, as it is to be embedded.
+    ///
+    /// # Errors
+    /// If the election does not fit these members.
+    pub fn lasting(settings: &Settings, members: &Members) -> Result<AnyConfig, SettingError> {
+        let renewed_after = Some(MOST_KEPT);
+        Self { everyone: true, numbers: true, renewed_after, mutation: None }.led(settings, members)
+    }
+
+    fn led(self, settings: &Settings, members: &Members) -> Result<AnyConfig, SettingError> {
         let election = AnyElectionConfig::read(settings, members)?;
-        Ok(AnyConfig::Views(LedConfig { election, application }))
+        Ok(AnyConfig::Views(LedConfig { election, application: self }))
     }
 }
+
+/// So many posts a group that lasts keeps before it renews its view.
+pub const MOST_KEPT: u64 = 256;
 
 mutants! {
     pub enum Mutation {
@@ -398,14 +418,17 @@ impl Views {
 
     fn on_send(&mut self, text: String, out: &mut impl Effects<Self>) {
         self.sent += 1;
-        let post = Post { id: self.source.post(self.sent), text };
-        if !self.is_frozen && !self.is_full() {
-            return self.send(post, out);
-        }
-        let is_first = self.waiting.is_empty();
-        self.waiting.push(post);
-        if is_first && !self.is_frozen {
+        let had_none_waiting = self.waiting.is_empty();
+        self.send_or_wait(Post { id: self.source.post(self.sent), text }, out);
+        if had_none_waiting && !self.waiting.is_empty() && !self.is_frozen {
             self.tell_wish(out);
+        }
+    }
+
+    fn send_or_wait(&mut self, post: Post, out: &mut impl Effects<Self>) {
+        match self.is_frozen || self.is_full() {
+            true => self.waiting.push(post),
+            false => self.send(post, out),
         }
     }
 
@@ -457,6 +480,15 @@ impl Views {
             self.sequence.advance();
             self.deliver(post, out);
         }
+        if self.is_worn() {
+            self.maybe_change(out);
+        }
+    }
+
+    /// Whether as many posts were delivered in this view as are to be kept.
+    fn is_worn(&self) -> bool {
+        let delivered = self.sequence.next().saturating_sub(self.sequence.first());
+        self.config.renewed_after.is_some_and(|most| delivered >= most)
     }
 
     fn deliver(&mut self, post: Post, out: &mut impl Effects<Self>) {
@@ -641,15 +673,11 @@ impl Views {
         }
         self.past = steps;
         self.is_frozen = false;
-        let mut waiting = core::mem::take(&mut self.waiting).into_iter();
-        while !self.is_full()
-            && let Some(post) = waiting.next()
-        {
-            self.send(post, out);
+        for post in core::mem::take(&mut self.waiting) {
+            self.send_or_wait(post, out);
         }
-        self.waiting = waiting.collect();
         self.take_early(out);
-        if self.wants != self.group.contains(self.id()) || !self.waiting.is_empty() {
+        if self.wants != self.group.contains(self.id()) || (!self.waiting.is_empty() && !self.is_frozen) {
             self.tell_wish(out);
         }
     }

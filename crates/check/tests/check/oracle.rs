@@ -122,6 +122,7 @@ fn three_processes_enter_twice() {
         "lamport",
         "majority",
         "ricart-agrawala-token",
+        "total-order",
         "bully",
         "ring-list",
         "ring-k-leaders",

@@ -166,4 +166,5 @@ algorithms! {
     token_ring_goes_on: "token-ring", Victim::ALL;
     raymond_goes_on: "raymond", some(Neighbour);
     singhal_goes_on: "singhal", some(Leader);
+    total_order_goes_on: "total-order", some(Inside);
 }

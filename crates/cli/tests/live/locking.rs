@@ -145,6 +145,7 @@ algorithms! {
     locking_token_ring "token-ring"
     locking_raymond "raymond"
     locking_singhal "singhal"
+    locking_total_order "total-order"
 }
 
 /// A new algorithm is pressed upon without being named here.

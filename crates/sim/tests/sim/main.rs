@@ -11,6 +11,7 @@ mod group;
 mod invariants;
 mod multicast;
 mod mutants;
+mod ordered_lock;
 mod pages;
 mod recovery;
 mod restless;

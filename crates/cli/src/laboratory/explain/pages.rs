@@ -52,6 +52,7 @@ pages![
     "semaphore",
     "sequencer",
     "singhal",
+    "total-order",
     "suzuki-kasami",
     "swap",
     "test-and-set",

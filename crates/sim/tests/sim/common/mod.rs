@@ -12,7 +12,7 @@ use conclave_trace::Setup;
 pub type Variant = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Of those that have several, every safe setting that changes its messages.
-const SEVERAL: [Variant; 21] = [
+const SEVERAL: [Variant; 24] = [
     ("central", &[("variant", "silent")]),
     ("central", &[("variant", "denied")]),
     ("central", &[("variant", "queued")]),
@@ -34,6 +34,9 @@ const SEVERAL: [Variant; 21] = [
     ("raymond", &[("tree", "chain")]),
     ("raymond", &[("tree", "star")]),
     ("raymond", &[("tree", "random")]),
+    ("total-order", &[]),
+    ("total-order", &[("order", "isis")]),
+    ("total-order", &[("order", "lamport-stamps")]),
 ];
 
 /// Every algorithm for locks that is registered, in all of its variants.

@@ -21,22 +21,29 @@
 //! next entry. With `answer=queued` a process that defers says so: one more message per deferral, and the requester
 //! can tell a busy peer from a dead one.
 //!
+//! **Multicast**: a requester that crashes while it sends has asked some and not others. With `multicast=reliable` requests go by
+//! [reliable multicast](crate::multicast::reliable): whoever hears of one passes it on, so that all who stay up hear of it or
+//! none. That costs n(n − 1) messages in place of n − 1.
+//!
 //! **Assumes** reliable channels of any order, and that nobody crashes.
 //!
-//! **Caveats**: one crashed process blocks everyone. The tie-break by id is not decoration: without it two requests
+//! **Caveats**: one crashed process blocks everyone, by whatever multicast it has asked: it owes its replies. The tie-break by id is not decoration: without it two requests
 //! with equal stamps let each other in.
 
+use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use conclave_core::{
-    Boot, Counter, Effects, Input, LamportClock, Members, Message, NodeId, NodeSet, Phase, Protocol, Space,
-    Stamp,
+    Boot, Counter, Effect, Effects, Incarnation, Input, LamportClock, Members, Message, NodeId, NodeSet,
+    Phase, Protocol, Space, Stamp, Through, erased,
 };
 use serde::{Deserialize, Serialize};
 
 use super::stamps::{STAMPS, Stamps};
 use super::{Epoch, Event, FenceCounter, Load, Mutex, Promises, Request, Roll, Tally};
+use crate::multicast::{self, Layered, LayeredConfig, LayeredMessage};
 use crate::{
     About, Algorithm, Channels, Formula, STRANGER, Setting, SettingError, Settings, Synchrony, Topology,
     Values,
@@ -54,6 +61,8 @@ pub struct RicartAgrawala {
     deferred: Vec<Stamp>,
     epoch: Epoch,
     fence: FenceCounter,
+    /// By what requests go out, if not directly.
+    multicast: Option<Box<Layered>>,
 }
 
 /// The states of the paper: released, wanted, held.
@@ -75,6 +84,8 @@ pub struct RicartAgrawalaConfig {
     says_queued: bool,
     /// Whether replies carry the clock of their sender.
     tells_clock: bool,
+    /// Whether requests go by reliable multicast.
+    relays: bool,
     /// What the clocks show at the start.
     stamps: Stamps,
     mutation: Option<Mutation>,
@@ -104,13 +115,27 @@ pub enum RicartAgrawalaMessage {
         /// My clock, as in a reply.
         clock: u64,
     },
+    /// A request that goes by reliable multicast: the post says its time.
+    Multicast(LayeredMessage),
 }
 
 use RicartAgrawalaMessage as Msg;
 
 impl Message for RicartAgrawalaMessage {
     fn kind(&self) -> &'static str {
-        kinds!(self, Request, Reply, Queued)
+        match self {
+            Msg::Request { .. } => "Request",
+            Msg::Reply { .. } => "Reply",
+            Msg::Queued { .. } => "Queued",
+            Msg::Multicast(message) => message.kind(),
+        }
+    }
+
+    fn envelopes(&self) -> u32 {
+        match self {
+            Msg::Request { .. } | Msg::Reply { .. } | Msg::Queued { .. } => 0,
+            Msg::Multicast(message) => 1 + message.envelopes(),
+        }
     }
 
     fn visit_counters(&mut self, _from: NodeId, _members: &Members, visit: &mut dyn FnMut(Counter<'_>)) {
@@ -126,6 +151,13 @@ impl Message for RicartAgrawalaMessage {
                 visit(Counter::bound(CLOCK, clock));
                 visit(fence.counter());
             }
+            Msg::Multicast(LayeredMessage::Data { text, .. }) => {
+                if let Ok(mut time) = text.parse() {
+                    visit(Counter::exact(CLOCK, &mut time));
+                    *text = time.to_string();
+                }
+            }
+            Msg::Multicast(_) => {}
         }
     }
 }
@@ -141,15 +173,27 @@ impl Protocol for RicartAgrawala {
     type Durable = ();
 
     fn boot(boot: Boot<'_, Self>) -> Self {
+        let Boot { id, members, config, timing, life, saved } = boot;
+        let reliable = || {
+            Box::new(Layered::boot(Boot {
+                id,
+                members,
+                config: &LayeredConfig::reliable(),
+                timing,
+                life,
+                saved,
+            }))
+        };
         Self {
-            id: boot.id,
-            members: boot.members.clone(),
-            config: boot.config.clone(),
-            clock: boot.config.stamps.clock(boot.id),
+            id,
+            members: members.clone(),
+            config: config.clone(),
+            clock: config.stamps.clock(id),
             state: State::Released,
             deferred: Vec::new(),
             epoch: Epoch::FIRST,
             fence: FenceCounter::default(),
+            multicast: config.relays.then(reliable),
         }
     }
 
@@ -166,6 +210,9 @@ impl Protocol for RicartAgrawala {
                 self.fence.witness(fence);
                 self.on_reply(from, time, out);
             }
+            Input::Receive { from, message: Msg::Multicast(message) } => {
+                self.pass_on(Input::Receive { from, message }, out);
+            }
             // A sign of life; the reply comes when the sender leaves.
             Input::Receive { message: Msg::Queued { clock, .. }, .. } => self.clock.witness(clock),
             Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
@@ -174,12 +221,11 @@ impl Protocol for RicartAgrawala {
             // Replies to the request that we give up may still arrive; their stamp tells them apart from replies
             // to the next one.
             Input::Request(Request::Cancel) => self.become_released(out),
-            // Nobody leaves the group. No timer is ever armed, and the algorithm of the paper knows of no failures.
-            Input::Request(Request::Leave)
-            | Input::Start
-            | Input::Expire(())
-            | Input::PeerDown { .. }
-            | Input::PeerUp { .. } => {}
+            // The algorithm of the paper knows of no failures; whom a group of the multicast waits for does.
+            Input::PeerDown { peer, life } => self.pass_on(Input::PeerDown { peer, life }, out),
+            Input::PeerUp { peer, life } => self.pass_on(Input::PeerUp { peer, life }, out),
+            // Nobody leaves the group. No timer is ever armed.
+            Input::Request(Request::Leave) | Input::Start | Input::Expire(()) => {}
         }
     }
 
@@ -232,9 +278,41 @@ impl RicartAgrawala {
     fn acquire(&mut self, out: &mut impl Effects<Self>) {
         let mine = Stamp { time: self.clock.tick(), process: self.id };
         let pending: NodeSet = self.members.others(self.id).collect();
-        out.send_all(self.members.others(self.id), &Msg::Request { time: mine.time });
+        self.ask_all(mine, out);
         self.state = State::Wanted { mine, pending };
         self.maybe_enter(out);
+    }
+
+    fn ask_all(&mut self, mine: Stamp, out: &mut impl Effects<Self>) {
+        if self.multicast.is_some() {
+            let text = mine.time.to_string();
+            return self.pass_on(Input::Request(multicast::Request::Send(text)), out);
+        }
+        out.send_all(self.members.others(self.id), &Msg::Request { time: mine.time });
+    }
+
+    /// Hands the multicast an input, and takes the requests that it delivers.
+    fn pass_on(&mut self, input: Input<Layered>, out: &mut impl Effects<Self>) {
+        let Some(multicast) = &mut self.multicast else { return };
+        let (mut told, now) = (Vec::new(), out.now());
+        let lift = |effect: Effect<Layered>| match effect {
+            Effect::Send { to, message } => out.send(to, Msg::Multicast(message)),
+            Effect::Emit(event) => told.push(event),
+            Effect::Reject { from, why } => out.reject(from, why),
+            Effect::Save(()) => out.save(()),
+            Effect::Arm { timer, after } => out.arm(timer, after),
+            Effect::Disarm(timer) => out.disarm(timer),
+        };
+        multicast.handle(input, &mut erased(&mut Through::new(now, lift)));
+        for event in told {
+            if let multicast::Event::Delivered(post) = event
+                && let process = post.id.source.process
+                && self.members.has_other(self.id, process)
+                && let Ok(time) = post.text.parse()
+            {
+                self.on_request(Stamp { time, process }, out);
+            }
+        }
     }
 
     fn on_request(&mut self, theirs: Stamp, out: &mut impl Effects<Self>) {
@@ -359,6 +437,13 @@ impl Algorithm for RicartAgrawala {
                 unsafe_values: &[],
                 help: "whether replies carry a clock, so that entries follow causality; plain as in the paper",
             },
+            Setting {
+                key: "multicast",
+                values: Values::OneOf(&["direct", "reliable"]),
+                default: "direct",
+                unsafe_values: &[],
+                help: "reliable: requests are passed on, so that all who stay up hear of one, or none",
+            },
             STAMPS,
         ],
         mutants: Mutation::TABLE,
@@ -368,6 +453,7 @@ impl Algorithm for RicartAgrawala {
         Ok(RicartAgrawalaConfig {
             says_queued: settings.get("answer") == "queued",
             tells_clock: settings.get("replies") == "stamped",
+            relays: settings.get("multicast") == "reliable",
             stamps: Stamps::of(settings, members)?,
             mutation: Mutation::of(settings),
         })
@@ -377,7 +463,8 @@ impl Algorithm for RicartAgrawala {
 impl Mutex for RicartAgrawala {
     /// Everyone has everyone's request: who comes before us has yet to reply, who comes behind us waits for our reply.
     fn rebuild(boot: Boot<'_, Self>, roll: &Roll, out: &mut impl Effects<Self>) -> Self {
-        let mut process = Self::boot(boot);
+        // The multicast of the new epoch begins anew.
+        let mut process = Self::boot(Boot { life: Incarnation::FIRST, ..boot });
         process.epoch = roll.epoch;
         process.clock = roll.clock;
         let requests = roll.requests();
@@ -399,29 +486,48 @@ impl Mutex for RicartAgrawala {
             no_starvation: true,
             overtaking: Some(members.len() as u64 - 1),
             stamp_order: true,
-            causal_order: config.tells_clock,
+            // A copy that is passed on tells the time of the request, and not the clock of whoever passes it on.
+            causal_order: config.tells_clock && !config.relays,
             ..Promises::NOTHING
         }
     }
 
     fn formula(config: &Self::Config, members: &Members, tally: &Tally<'_>) -> Formula {
         let others = members.len() as u64 - 1;
-        let total = tally.total() * others;
+        let replies = tally.total() * others;
+        let (requests, text) = match config.relays {
+            true => (replies * members.len() as u64, "n(n-1) and n-1"),
+            false => (replies, "2(n-1)"),
+        };
         if config.says_queued && tally.load != Load::Light {
-            return Formula::between("2(n-1), and one for each deferral", 2 * total, 3 * total);
+            let (low, high) = (requests + replies, requests + 2 * replies);
+            let text = if config.relays {
+                "n(n-1), n-1, and one for each deferral"
+            } else {
+                "2(n-1), and one for each deferral"
+            };
+            return Formula::between(text, low, high);
         }
-        Formula::exactly("2(n-1)", 2 * total)
+        Formula::exactly(text, requests + replies)
     }
 
-    fn client_hops(_config: &Self::Config, members: &Members, _requester: NodeId) -> RangeInclusive<u32> {
-        let hops = if members.len() > 1 { 2 } else { 0 };
-        hops..=hops
+    /// A copy that was passed on may be faster than the request itself, and that copy's copy, too.
+    fn client_hops(config: &Self::Config, members: &Members, _requester: NodeId) -> RangeInclusive<u32> {
+        match members.len() as u32 {
+            1 => 0..=0,
+            n if config.relays => 2..=n,
+            _ => 2..=2,
+        }
     }
 
     fn announced(from: NodeId, message: &Self::Message) -> Option<Stamp> {
         match message {
             Msg::Request { time } => Some(Stamp { time: *time, process: from }),
-            Msg::Reply { .. } | Msg::Queued { .. } => None,
+            // A copy that is passed on announces nothing of whoever passes it on.
+            Msg::Multicast(LayeredMessage::Data { id, text }) if id.source.process == from => {
+                Some(Stamp { time: text.parse().ok()?, process: from })
+            }
+            Msg::Multicast(_) | Msg::Reply { .. } | Msg::Queued { .. } => None,
         }
     }
 }
@@ -462,5 +568,75 @@ mod tests {
             Some((0, 2, "Reply"))
         );
         assert_eq!(world.sent.len(), 8);
+    }
+
+    /// Who answers the request of a process that dies after so many messages of its step.
+    fn who_answers(multicast: &str, n: u32, after: usize) -> Vec<u32> {
+        let members = Members::numbered(n);
+        let config = config(&[("multicast", multicast)], None, &members);
+        let mut world = World::<RicartAgrawala>::numbered(n, &config);
+        let mut requester = world.process(1).clone();
+        let mut told = Vec::new();
+        requester.handle(Input::Request(Request::Acquire), &mut told);
+        world.crash(1);
+        for effect in told.into_iter().take(after) {
+            let Effect::Send { to, message } = effect else {
+                panic!("a request is sent to all others first")
+            };
+            world.input(to, Input::Receive { from: NodeId(1), message });
+        }
+        world.drain();
+        let answers = world.sent.iter().filter(|(_, to, message)| to.0 == 1 && message.kind() == "Reply");
+        let mut who: Vec<u32> = answers.map(|(from, _, _)| from.0).collect();
+        who.sort_unstable();
+        who
+    }
+
+    /// A requester dies after each of its messages: some have been asked, or all who are up, or nobody.
+    #[test]
+    fn by_reliable_multicast_all_have_been_asked_or_nobody() {
+        for n in 2..=6 {
+            for after in 0..n as usize {
+                let some: Vec<u32> = (2..2 + after as u32).collect();
+                assert_eq!(who_answers("direct", n, after), some, "n = {n}, after {after}");
+                let all: Vec<u32> = if after == 0 { Vec::new() } else { (2..=n).collect() };
+                assert_eq!(who_answers("reliable", n, after), all, "n = {n}, after {after}");
+            }
+        }
+    }
+
+    /// n(n − 1) messages ask, n − 1 answer, and one entry follows the other.
+    #[test]
+    fn by_reliable_multicast_a_request_costs_a_message_of_everyone_to_everyone() {
+        for n in 1..=9 {
+            let members = Members::numbered(n);
+            let mut world =
+                World::<RicartAgrawala>::numbered(n, &config(&[("multicast", "reliable")], None, &members));
+            (1..=n).for_each(|id| world.request(id, Request::Acquire));
+            for id in 1..=n {
+                world.drain();
+                assert_eq!(entered(&world), (1..=id).collect::<Vec<_>>(), "n = {n}");
+                world.request(id, Request::Release);
+            }
+            world.drain();
+            let count = |kind| world.sent.iter().filter(|(_, _, message)| message.kind() == kind).count();
+            let n = n as usize;
+            assert_eq!(["Data", "Reply", "Request"].map(count), [n * n * (n - 1), n * (n - 1), 0]);
+        }
+    }
+
+    /// What a copy is passed on by announces nothing of whoever passes it on.
+    #[test]
+    fn a_copy_is_no_request_of_its_carrier() {
+        let members = Members::numbered(3);
+        let mut world =
+            World::<RicartAgrawala>::numbered(3, &config(&[("multicast", "reliable")], None, &members));
+        world.request(1, Request::Acquire);
+        world.deliver(1, 2);
+        let announced =
+            |(from, _, message): &(NodeId, NodeId, Msg)| RicartAgrawala::announced(*from, message);
+        let announced: Vec<_> = world.sent.iter().filter_map(announced).collect();
+        assert_eq!(announced, [Stamp { time: 1, process: NodeId(1) }; 2]);
+        assert!(world.sent.iter().any(|(from, _, message)| from.0 == 2 && message.kind() == "Data"));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use conclave_algorithms::election::{self, ChangRoberts};
 use conclave_algorithms::{About, mutex};
 use conclave_check::{AskBudget, Budgets, CheckError, Limits, Options, Report, check, check_algorithm};
+use conclave_core::NodeId;
 use conclave_trace::Setup;
 
 fn search(algorithm: &str, n: u32, options: &Options) -> Report {
@@ -126,6 +127,17 @@ fn a_lock_over_total_order() {
     holds_with("total-order", 2, &[("order", "lamport-stamps")], &times(2));
     let crash = Options { budgets: Budgets { crashes: 1, ..Budgets::default() }, ..times(1) };
     holds_with("total-order", 2, &[("recovery", "off")], &crash);
+}
+
+/// Requests by reliable multicast: two of three ask, and two of which one crashes inside any step.
+#[test]
+fn requests_by_reliable_multicast() {
+    let reliable = &[("multicast", "reliable")];
+    holds_with("ricart-agrawala", 2, reliable, &times(2));
+    let two = Options { starters: Some(vec![NodeId(1), NodeId(2)]), ..times(1) };
+    holds_with("ricart-agrawala", 3, reliable, &two);
+    let crash = Options { budgets: Budgets { crashes: 1, ..Budgets::default() }, ..times(1) };
+    holds_with("ricart-agrawala", 2, reliable, &crash);
 }
 
 /// Whoever may start does so at any time, or not at all: that is every set of starters.

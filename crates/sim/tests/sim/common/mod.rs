@@ -12,7 +12,7 @@ use conclave_trace::Setup;
 pub type Variant = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Of those that have several, every safe setting that changes its messages.
-const SEVERAL: [Variant; 24] = [
+const SEVERAL: [Variant; 25] = [
     ("central", &[("variant", "silent")]),
     ("central", &[("variant", "denied")]),
     ("central", &[("variant", "queued")]),
@@ -21,6 +21,7 @@ const SEVERAL: [Variant; 24] = [
     ("lamport", &[("enter", "acks")]),
     ("ricart-agrawala", &[]),
     ("ricart-agrawala", &[("answer", "queued")]),
+    ("ricart-agrawala", &[("multicast", "reliable")]),
     ("maekawa", &[]),
     ("maekawa", &[("quorum", "grid")]),
     ("maekawa", &[("variant", "eager")]),

@@ -112,7 +112,7 @@ impl Decisions {
 
     /// Whether everything is there that it takes to decide.
     fn terminates(&self) -> bool {
-        let up = self.processes.iter().filter(|process| !process.is_down).count();
+        let up = self.processes.iter().filter(|process| self.takes_part(process)).count();
         let is_enough = !self.needs.majority || 2 * up > self.processes.len();
         is_enough && !self.disturbed && !self.forgot && !self.processes.iter().any(|process| process.gave_up)
     }

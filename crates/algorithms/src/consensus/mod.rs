@@ -1,7 +1,8 @@
 //! Consensus: processes that may fail agree on a value that one of them has proposed.
 //!
 //! [`FloodSet`] relies on time and on a bound for the number of crashes; [`Paxos`] relies on neither, and on a majority that
-//! is up; [`PaxosLog`] decides one value after the other, and so puts all proposals into one order.
+//! is up; [`PaxosLog`] decides one value after the other, and so puts all proposals into one order. [`BenOr`] relies on neither
+//! time nor a leader, and draws lots.
 
 use alloc::string::String;
 use core::fmt::{Debug, Formatter};
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Algorithm, Formula};
 
+mod ben_or;
 mod family;
 mod flood_set;
 mod ledger;
@@ -21,6 +23,7 @@ mod paxos;
 mod paxos_log;
 mod synod;
 
+pub use ben_or::{BenOr, BenOrConfig, BenOrMessage};
 pub use family::{Deciding, FAMILY, Of};
 pub use flood_set::{FloodMessage, FloodSet, FloodSetConfig, Rule};
 pub use ledger::Decisions;
@@ -89,6 +92,7 @@ any! {
     FloodSet => FloodSet,
     Paxos => Paxos,
     PaxosLog => PaxosLog,
+    BenOr => BenOr,
 }
 
 crate::registry::family! {
@@ -97,5 +101,6 @@ crate::registry::family! {
         FloodSet,
         Paxos,
         PaxosLog,
+        BenOr,
     }
 }

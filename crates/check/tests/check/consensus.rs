@@ -70,13 +70,27 @@ fn a_log_of_two_processes() {
     all_held(&setup("paxos-log", 2, &[("ballots", "1"), ("replica", "counter")]), &twice);
 }
 
+/// All lots that can be drawn: one round of three processes, and two of two, of which one crashes in any step.
+#[test]
+fn ben_or_draws_whatever_can_be_drawn() {
+    all_held(&setup("ben-or", 2, &[("rounds", "2")]), &Options::default());
+    let crash = Options { budgets: Budgets { crashes: 1, ..Budgets::default() }, ..Options::default() };
+    all_held(&setup("ben-or", 2, &[("rounds", "2")]), &crash);
+    let fifo = Setup { channels: Some("fifo".into()), ..setup("ben-or", 3, &[("rounds", "1")]) };
+    all_held(&fifo, &proposing(&[1, 3]));
+}
+
 /// A ballot each of two proposers is enough for all of them.
 #[test]
 fn every_mutant_is_refuted_and_the_simulator_agrees() {
     for about in consensus::all() {
         for mutant in about.mutants {
             let is_timed = about.name == "flood-set";
-            let settings: &[_] = if is_timed { &[] } else { &[("ballots", "1")] };
+            let settings: &[_] = match about.name {
+                "flood-set" => &[],
+                "ben-or" => &[("rounds", "2")],
+                _ => &[("ballots", "1")],
+            };
             let channels = (!is_timed).then(|| "fifo".into());
             let mutant_name = Some(mutant.name.into());
             let setup = Setup { mutant: mutant_name, channels, ..setup(about.name, mutant.nodes, settings) };

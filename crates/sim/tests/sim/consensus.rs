@@ -6,6 +6,7 @@ use conclave_algorithms::{Mutant, Trigger, consensus};
 use conclave_core::{Members, NodeId};
 use conclave_sim::faults::Faults;
 use conclave_sim::rng::{Draw as _, Rng};
+use conclave_sim::span::Span;
 use conclave_sim::{Outcome, Plan, Report, play, shrink, simulate_setup};
 use conclave_trace::{Script, Setup};
 
@@ -36,7 +37,7 @@ fn last(outcome: &Outcome) -> String {
 /// The votes 3, 7, 7: one of them is decided, by whatever algorithm, and never their mean.
 #[test]
 fn book_tv_p1_nothing_is_invented() {
-    for algorithm in ["flood-set", "paxos"] {
+    for algorithm in ["flood-set", "paxos", "ben-or"] {
         for seed in 1..=200 {
             let asks = vec![propose(0, 1, 3), propose(0, 2, 7), propose(0, 3, 7)];
             let outcome = run(&setup(algorithm, 3, &[]), &calm(3, seed, asks));
@@ -78,6 +79,34 @@ fn one_proposer_costs_five_messages_to_each_of_the_others() {
             assert!(report.all_held() && report.formula.agrees == Some(true), "{algorithm} n = {n}");
         }
     }
+}
+
+/// Each round costs 2n(n − 1), and the decision n(n − 1). Where all propose the same there is one round, and no lot is drawn. Who
+/// is told of the decision before it has voted saves its votes.
+#[test]
+fn ben_or_costs_what_its_formula_says() {
+    for n in 1..=8 {
+        let all = u64::from(n) * (u64::from(n) - 1);
+        for seed in 1..=20 {
+            let asks: Vec<_> = (1..=n).map(|id| propose(0, id, 4)).collect();
+            let even = Plan { delay: Span::Constant(5_000), ..calm(n, seed, asks.clone()) };
+            let outcome = run(&setup("ben-or", n, &[]), &even);
+            assert_eq!((last(&outcome).as_str(), outcome.report.messages), ("decided 4", 3 * all), "n = {n}");
+            let same = run(&setup("ben-or", n, &[]), &calm(n, seed, asks));
+            assert!(last(&same) == "decided 4" && same.report.messages <= 3 * all, "n = {n}, seed {seed}");
+            let split = run(&setup("ben-or", n, &[]), &calm(n, seed, Vec::new())).report;
+            assert!(split.all_held() && split.formula.agrees == Some(true), "n = {n}, seed {seed}");
+            assert_eq!(split.ending, "done", "n = {n}, seed {seed}");
+        }
+    }
+}
+
+/// Where the votes are split lots decide: over many seeds every value that was proposed is decided in some run.
+#[test]
+fn ben_or_draws_every_lot() {
+    let decided: std::collections::BTreeSet<String> =
+        (1..=200).map(|seed| last(&run(&setup("ben-or", 3, &[]), &calm(3, seed, Vec::new())))).collect();
+    assert_eq!(decided, ["decided 1", "decided 2", "decided 3"].map(String::from).into());
 }
 
 /// Some crash at any moment, in the middle of a step or between two, and some of them come back.

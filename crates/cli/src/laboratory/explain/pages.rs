@@ -40,6 +40,7 @@ pages![
     "ntp",
     "paxos",
     "paxos-log",
+    "ben-or",
     "peterson",
     "raymond",
     "reliable",

@@ -248,9 +248,8 @@ impl Direct {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.inbox.is_empty() && self.inbox.capacity() > UNSENT_BYTES {
-            // Room for something large is not kept.
-            self.inbox = BytesMut::new();
+        if self.inbox.is_empty() {
+            give_back(&mut self.inbox);
         }
         self.inbox.reserve(READ_BYTES);
         pin!(self.connection.read_buf(&mut self.inbox)).poll(cx)
@@ -268,9 +267,7 @@ impl Direct {
         if !self.is_flushed {
             ready!(Pin::new(&mut self.connection).poll_flush(cx))?;
             self.is_flushed = true;
-            if self.outbox.capacity() > UNSENT_BYTES {
-                self.outbox = BytesMut::new();
-            }
+            give_back(&mut self.outbox);
         }
         Poll::Ready(Ok(()))
     }
@@ -300,6 +297,13 @@ impl Direct {
             self.put_frame(ASK, |_| {});
             return Poll::Ready(Ok(()));
         }
+    }
+}
+
+/// Room for something large is not kept when it is not needed any more.
+fn give_back(room: &mut BytesMut) {
+    if room.try_reclaim(UNSENT_BYTES + 1) {
+        *room = BytesMut::new();
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Driver {
     failures: usize,
     /// The node that was given up last because it said nothing.
     silent: Option<String>,
+    /// The leader of which nothing was heard then.
+    unheard: Option<String>,
     wake_at: Instant,
     /// Before this no session has run out. A renewal moves a session's end only further away, so this need not follow.
     unsafe_from: Moment,
@@ -161,6 +163,7 @@ impl Driver {
             next_endpoint: 0,
             failures: 0,
             silent: None,
+            unheard: None,
             wake_at: now + LOOK_EVERY,
             unsafe_from: Moment::MAX,
             backlogged: BTreeSet::new(),
@@ -277,7 +280,7 @@ impl Driver {
                 self.failures = 0;
                 self.foreign = None;
                 if !link.leader.is_empty()
-                    && self.silent.as_ref().is_some_and(|silent| *silent != link.leader)
+                    && self.unheard.take().is_some_and(|unheard| unheard != link.leader)
                 {
                     // It had not much to do: it was gone, and others do without it.
                     self.silences.0 = 0;
@@ -445,6 +448,8 @@ impl Driver {
     }
 
     fn note_silence(&mut self) {
+        self.silent = self.link.as_ref().map(|link| link.address.clone());
+        self.unheard = self.link.as_ref().map(|link| link.leader.clone()).filter(|leader| !leader.is_empty());
         let (count, last) = self.silences;
         let count = if last.elapsed() > FORGIVEN { 0 } else { count };
         self.silences = (count + 1, Instant::now());
@@ -539,7 +544,6 @@ impl Driver {
         let now = Instant::now();
         let silent_until = self.asked_since.map(|since| since + self.patience_with_silence());
         if silent_until.is_some_and(|until| now >= until) {
-            self.silent = self.link.as_ref().map(|link| link.address.clone());
             self.note_silence();
             self.on_broken("the node does not answer");
         }
@@ -710,12 +714,15 @@ mod tests {
     async fn a_node_that_has_much_to_do_makes_more_patient_and_one_that_was_replaced_does_not() {
         let mut driver = driver();
         assert_eq!(driver.patience_with_silence(), SILENCE);
-        driver.silent = Some("one:1".to_owned());
+        driver.on_linked(Ok(link("one:1", "one:1")));
         driver.note_silence();
-        assert_eq!(driver.patience_with_silence(), SILENCE * 2);
-        driver.on_linked(Ok(link("one:1")));
+        driver.on_linked(Ok(link("two:1", "one:1")));
         assert_eq!(driver.patience_with_silence(), SILENCE * 2, "it still leads");
-        driver.on_linked(Ok(link("two:1")));
-        assert_eq!(driver.patience_with_silence(), SILENCE, "it leads no more");
+        driver.note_silence();
+        driver.on_linked(Ok(link("one:1", "one:1")));
+        assert_eq!(driver.patience_with_silence(), SILENCE * 4, "and has more to do");
+        driver.note_silence();
+        driver.on_linked(Ok(link("two:1", "two:1")));
+        assert_eq!(driver.patience_with_silence(), SILENCE, "another one leads");
     }
 }

@@ -121,12 +121,12 @@ pub mod tests {
 
     use super::*;
 
-    /// A connection to a node that leads, on which nobody says anything.
-    pub fn link(address: &str) -> Link {
+    /// A connection to a node that follows this leader, on which nobody says anything.
+    pub fn link(address: &str, leader: &str) -> Link {
         let transport: Connector = Arc::new(Tcp);
         let channel = conclave_wire::channel(&transport, address, TERMS.ask_after).unwrap();
         let direct = Direct::greet(Connection::new(tokio::io::empty()), TERMS);
-        Link { channel, address: address.to_owned(), leader: address.to_owned(), direct }
+        Link { channel, address: address.to_owned(), leader: leader.to_owned(), direct }
     }
 
     #[test]

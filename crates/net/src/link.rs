@@ -61,8 +61,10 @@ pub(crate) async fn run<P: Protocol>(hub: Arc<Hub<P>>, peer: Arc<Peer>) {
         if let Some(way) = next_way(&hub, &peer, &failed) {
             let before = peer.counts.connections.load(Ordering::Relaxed);
             let broken = tokio::select! {
-                broken = connect_and_serve(&hub, &peer, way.clone()) => broken,
+                // Who is killed says no goodbye.
+                biased;
                 () = hub.until(Stage::Stopped) => return,
+                broken = connect_and_serve(&hub, &peer, way.clone()) => broken,
             };
             peer.counts.connected_to.store(false, Ordering::Relaxed);
             *lock(&peer.counts.via) = None;

@@ -108,14 +108,16 @@ async fn a_slow_disk_hides_no_death() {
     let (node, mut events) = start_with(&mut group, Box::new(Slow)).await;
     let node = Arc::new(node);
     group.chat.saves = false;
-    let (_second, third) = (group.start(2).await, group.start(3).await);
+    let (second, third) = (group.start(2).await, group.start(3).await);
     third.until_connected().await;
+    let asks = Arc::clone(&node);
     let asking = tokio::spawn(async move {
         for number in 1.. {
-            node.request(ChatRequest::Say { to: NodeId(2), number }).await.unwrap();
+            asks.request(ChatRequest::Say { to: NodeId(2), number }).await.unwrap();
         }
     });
-    third.node.kill().await.unwrap();
+    // Nobody hears it any more.
+    assert!(node.cut(NodeId(3)) && second.node.cut(NodeId(3)));
     let noticed = tokio::time::timeout(crate::group::PATIENCE, events.recv()).await;
     assert_eq!(noticed.expect("it was not noticed"), Some(crate::group::down(3, 1)));
     asking.abort();

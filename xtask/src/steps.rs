@@ -90,6 +90,18 @@ pub const SOAKS: &[Soak] = &[
         }],
     },
     Soak {
+        name: "storms",
+        about: "every lock in crashes inside steps, restarts, cuts and wrong suspicions (CONCLAVE_RUNS=10000)",
+        steps: &[Step {
+            name: "every lock in storms",
+            run: || {
+                soaking(
+                    "test --locked --profile optimised --package conclave-sim --test sim storms:: -- --nocapture",
+                )
+            },
+        }],
+    },
+    Soak {
         name: "live",
         about: "real groups of every lock, killed, stopped, cut off, without their files (CONCLAVE_MINUTES=10)",
         steps: &[

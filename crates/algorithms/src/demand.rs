@@ -21,6 +21,8 @@ pub struct Demand {
     pub think: Option<Span>,
     /// How long a user keeps what it was given.
     pub hold: Option<Span>,
+    /// How long a user waits before it gives its request up; if nothing is said, as long as it takes.
+    pub give_up: Option<Span>,
     /// What is asked for at given moments, in the words of the family.
     pub asks: Vec<PlannedAsk>,
     /// The longest time that a message travels, or what stands for it.
@@ -34,6 +36,7 @@ impl Default for Demand {
             load: Load::Saturated,
             think: None,
             hold: None,
+            give_up: None,
             asks: Vec::new(),
             longest_delay: 10_000,
         }

@@ -3,6 +3,7 @@
 //! An algorithm may let a process ask for one thing at a time, and a process has any number of clients. A desk decides what
 //! is asked on behalf of whom, and who is told. Desks know nothing of sockets: clients are numbers.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -107,6 +108,24 @@ pub trait Desk<P: Protocol>: Send {
 
     /// How it stands, for people.
     fn standing(&self) -> Standing;
+}
+
+impl<P: Protocol, D: Desk<P> + ?Sized> Desk<P> for Box<D> {
+    fn wish(&mut self, client: Client, wish: Wish, out: &mut Vec<Deed<P>>) {
+        (**self).wish(client, wish, out);
+    }
+
+    fn gone(&mut self, client: Client, out: &mut Vec<Deed<P>>) {
+        (**self).gone(client, out);
+    }
+
+    fn told(&mut self, event: P::Event, out: &mut Vec<Deed<P>>) {
+        (**self).told(event, out);
+    }
+
+    fn standing(&self) -> Standing {
+        (**self).standing()
+    }
 }
 
 /// How a desk stands.

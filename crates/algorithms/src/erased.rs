@@ -30,6 +30,7 @@ use crate::application::AskBudget;
 use crate::desk::Desk;
 use crate::dynamic::{Letter, Ranked, Saved, Value, ordered, serialised, transparent, typed, unreadable};
 use crate::family::{self, Endless, EventText, Family, RequestOf, Use, unknown_request};
+use crate::lens::{Seen, Serving, Used};
 use crate::mutex::Epoch;
 use crate::recorded::{Recordable, Token};
 use crate::workload::Workload;
@@ -38,9 +39,8 @@ use crate::{About, SettingError};
 mod searching;
 mod watching;
 
-use searching::Keeping;
 pub use searching::{ErasedApp, ErasedLedger};
-use watching::{Asking, Serving, Watching};
+use watching::Typed;
 pub use watching::{ErasedJudge, ErasedMeter};
 
 /// A process of any algorithm.
@@ -568,11 +568,11 @@ impl<F: Family> From<family::Prepared<F>> for Prepared {
             normalises: prepared.normalises,
             can_normalise: prepared.can_normalise,
             overtaking: prepared.overtaking,
-            ledger: Keeping::<F>::boxed(prepared.ledger),
-            judge: Box::new(Watching::<F, _>::new(prepared.judge)),
-            users: Box::new(Asking::<F>::new(prepared.users)),
-            meter: Box::new(Watching::<F, _>::new(prepared.meter)),
-            desk: Box::new(Serving::<F>::new(prepared.desk)),
+            ledger: ErasedLedger::new::<F>(prepared.ledger),
+            judge: Box::new(Seen::<Typed<F>, _>::new(prepared.judge)),
+            users: Box::new(Used::<Typed<F>, _>::new(prepared.users)),
+            meter: Box::new(Seen::<Typed<F>, _>::new(prepared.meter)),
+            desk: Box::new(Serving::<Typed<F>, _>::new(prepared.desk)),
         }
     }
 }

@@ -15,6 +15,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Debug;
+use core::hash::Hash;
 
 use conclave_core::{Input, Members, NodeId, Observer, Protocol};
 use serde::de::DeserializeOwned;
@@ -125,7 +127,7 @@ pub trait Family: Sized + 'static {
     /// What judges a single run of them.
     type Judge: Judge<Self::Protocol> + Clone + Send + 'static;
     /// What a checker remembers in order to judge them.
-    type Ledger: Ledger<Self::Protocol> + Send + Sync + 'static;
+    type Ledger: Ledger<Self::Protocol> + Clone + Eq + Hash + Debug + Send + Sync + 'static;
     /// What one process's application does in a search.
     type App: App<Self::Protocol> + 'static;
     /// What all applications do in a simulated run.
@@ -284,6 +286,8 @@ pub struct Wanted<'a> {
     pub faulty: bool,
     /// Whether a checker judges the order of grants.
     pub order: bool,
+    /// Whether there is no end of requests in a search.
+    pub forever: bool,
     /// Whether living processes may be suspected: then a checker judges the resource behind the lock, too.
     pub suspicions: bool,
     /// The longest time that a message travels, where there is one: what is promised by time is judged by it.
@@ -310,6 +314,7 @@ impl<'a> Wanted<'a> {
             failures: false,
             faulty: false,
             order: false,
+            forever: false,
             suspicions: false,
             max_delay: None,
             demand: Demand::default(),
@@ -568,6 +573,6 @@ impl core::fmt::Display for EventText {
 
 /// The name of a timer, as scripts and traces write it: in one word.
 #[must_use]
-pub fn timer_word<T: core::fmt::Debug>(timer: &T) -> String {
+pub fn timer_word<T: Debug>(timer: &T) -> String {
     format!("{timer:?}").replace(' ', "")
 }

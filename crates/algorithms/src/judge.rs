@@ -4,9 +4,6 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::Debug;
-use core::hash::Hash;
-
 use conclave_core::{Counter, Incarnation, Input, NodeId, Observer, Protocol, Shown};
 
 /// An observer that judges the properties of a family.
@@ -40,7 +37,7 @@ impl<P: Protocol, J: Judge<P> + ?Sized> Judge<P> for Box<J> {
 ///
 /// Nothing in it counts from the beginning of the run or tells the time, so that the same situation is the same value
 /// however it came about. A driver names processes by their place in [`Members`](conclave_core::Members).
-pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
+pub trait Ledger<P: Protocol> {
     /// The process at a place.
     fn process(&self, place: usize) -> NodeId;
 
@@ -51,6 +48,11 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     /// reported as if it were.
     fn promises(&self, _property: &str) -> bool {
         true
+    }
+
+    /// Whether it does not look for a property at all, since the algorithm never promises it and states would be more.
+    fn leaves_out(&self, _property: &str) -> bool {
+        false
     }
 
     /// A process is about to handle an input.
@@ -116,15 +118,131 @@ pub trait Ledger<P: Protocol>: Clone + Eq + Hash + Debug {
     }
 
     /// The situations that a search should meet, at most 16.
-    const SIGHTS: &'static [Sight] = &[];
+    fn sights(&self) -> &'static [Sight] {
+        &[]
+    }
 
-    /// Which of [`SIGHTS`](Self::SIGHTS) hold now, a bit each.
+    /// Which of its [`sights`](Self::sights) hold now, a bit each.
     fn sees(&self) -> u16 {
         0
     }
 
     /// Visits every number of it that only grows, in the spaces of the algorithm; see [`Protocol::visit_counters`].
     fn visit_counters(&mut self, _visit: &mut dyn FnMut(Counter<'_>)) {}
+}
+
+/// Two ledgers of one run: of a layer, and of what it stands around. What every ledger can tell is told by the second.
+impl<P: Protocol, A: Ledger<P>, B: Ledger<P>> Ledger<P> for (A, B) {
+    fn process(&self, place: usize) -> NodeId {
+        self.1.process(place)
+    }
+
+    fn clock(&mut self, place: usize, shown: Shown) {
+        self.0.clock(place, shown);
+        self.1.clock(place, shown);
+    }
+
+    fn promises(&self, property: &str) -> bool {
+        self.0.promises(property) && self.1.promises(property)
+    }
+
+    fn leaves_out(&self, property: &str) -> bool {
+        self.0.leaves_out(property) || self.1.leaves_out(property)
+    }
+
+    fn input(&mut self, place: usize, input: &Input<P>) {
+        self.0.input(place, input);
+        self.1.input(place, input);
+    }
+
+    fn announce(&mut self, place: usize, from: NodeId, message: &P::Message) {
+        self.0.announce(place, from, message);
+        self.1.announce(place, from, message);
+    }
+
+    fn sent(&mut self, from: usize, to: usize, message: &P::Message) {
+        self.0.sent(from, to, message);
+        self.1.sent(from, to, message);
+    }
+
+    fn known(&mut self, place: usize) {
+        self.0.known(place);
+        self.1.known(place);
+    }
+
+    fn follows(&mut self, place: usize, others: u64) {
+        self.0.follows(place, others);
+        self.1.follows(place, others);
+    }
+
+    fn emit(&mut self, place: usize, event: &P::Event, breaches: &mut Vec<Breach>) {
+        self.0.emit(place, event, breaches);
+        self.1.emit(place, event, breaches);
+    }
+
+    fn handled(&mut self, place: usize, state: &P, breaches: &mut Vec<Breach>) {
+        self.0.handled(place, state, breaches);
+        self.1.handled(place, state, breaches);
+    }
+
+    fn reject(&mut self, place: usize, from: NodeId, why: &'static str, breaches: &mut Vec<Breach>) {
+        self.1.reject(place, from, why, breaches);
+    }
+
+    fn invariant(&mut self, place: usize, why: &str, breaches: &mut Vec<Breach>) {
+        self.1.invariant(place, why, breaches);
+    }
+
+    fn crash(&mut self, place: usize) {
+        self.0.crash(place);
+        self.1.crash(place);
+    }
+
+    fn restart(&mut self, place: usize, life: Incarnation) {
+        self.0.restart(place, life);
+        self.1.restart(place, life);
+    }
+
+    fn forget(&mut self, place: usize) {
+        self.0.forget(place);
+        self.1.forget(place);
+    }
+
+    fn disturb(&mut self) {
+        self.0.disturb();
+        self.1.disturb();
+    }
+
+    fn unheard(&mut self) {
+        self.0.unheard();
+        self.1.unheard();
+    }
+
+    fn quiet(&self, breaches: &mut Vec<Breach>) {
+        self.0.quiet(breaches);
+        self.1.quiet(breaches);
+    }
+
+    fn excuses(&self) -> bool {
+        self.0.excuses() || self.1.excuses()
+    }
+
+    fn overtaking(&self) -> u64 {
+        self.1.overtaking()
+    }
+
+    fn sights(&self) -> &'static [Sight] {
+        self.1.sights()
+    }
+
+    fn sees(&self) -> u16 {
+        self.1.sees()
+    }
+
+    fn visit_counters(&mut self, visit: &mut dyn FnMut(Counter<'_>)) {
+        self.0.visit_counters(visit);
+        self.1.visit_counters(visit);
+    }
 }
 
 /// A situation that a search should meet: if it never does, its verdict says less than it seems to.
@@ -210,6 +328,10 @@ pub struct Judgement {
     /// What was found.
     pub finding: Finding,
 }
+
+/// Why a run that ended without starvation does not show that there is none: whoever asks last is served by those who have
+/// stopped asking.
+pub(crate) const ENDS: &str = "held in this run, but a run that ends cannot show that nobody starves";
 
 /// What a run showed of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]

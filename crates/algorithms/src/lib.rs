@@ -32,6 +32,7 @@ pub mod family;
 mod formula;
 mod judge;
 mod led;
+mod lens;
 pub mod measure;
 pub mod memory;
 pub mod multicast;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use conclave_core::NodeId;
 
-use crate::{About, RECOVERY_MUTANTS, recorded};
+use crate::{About, RECOVERY_MUTANTS, Synchrony, recorded};
 
 /// One thing that can be set.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,13 @@ pub struct Setting {
 pub enum Values {
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// One of these words, with some of which the algorithm relies on time although it usually does not.
+    Timed {
+        /// All of them.
+        words: &'static [&'static str],
+        /// Those with which it relies on time.
+        timed: &'static [&'static str],
+    },
     /// A whole number between the two, both included.
     Number(u64, u64),
     /// The id of a process, or the word that the default is.
@@ -188,9 +195,14 @@ impl Settings {
 }
 
 impl Setting {
+    /// Whether the algorithm relies on time with this value, even if it usually does not.
+    fn relies_on_time(&self, value: &str) -> bool {
+        matches!(self.values, Values::Timed { timed, .. } if timed.contains(&value))
+    }
+
     fn check(&self, value: &str) -> Result<(), SettingError> {
         let (fits, expected) = match self.values {
-            Values::OneOf(words) => {
+            Values::OneOf(words) | Values::Timed { words, .. } => {
                 (words.contains(&value), format!("one of: {}", listed(words.iter().copied())))
             }
             Values::Number(min, max) => (
@@ -218,6 +230,15 @@ impl Setting {
 }
 
 impl About {
+    /// What it relies on about time, set up so.
+    #[must_use]
+    pub fn synchrony_with(&self, settings: &BTreeMap<String, String>) -> Synchrony {
+        let is_timed = |setting: &Setting| {
+            setting.relies_on_time(settings.get(setting.key).map_or(setting.default, String::as_str))
+        };
+        if self.every_setting().any(is_timed) { Synchrony::Synchronous } else { self.synchrony }
+    }
+
     /// Its own settings, and those that its whole family has.
     pub fn every_setting(&self) -> impl Iterator<Item = &'static Setting> + use<> {
         self.settings.iter().chain(self.family.settings)

@@ -112,6 +112,10 @@ pub enum Task {
         to: u8,
     },
     /// A channel of any order delivers this message.
+    ///
+    /// Where numbers are moved down, a message that stays in flight may become another one: the floor rises, and its own
+    /// numbers fall with it. It still arrives at last. Floors never fall, so that in a circle of states, gone round again and again,
+    /// the numbers of one message fall only so often; from then on it is the same message in every state, and must arrive.
     Message {
         /// The sender.
         from: u8,

@@ -156,6 +156,7 @@ fn wanted<'a>(setup: &'a Setup, options: &Options) -> Wanted<'a> {
         failures,
         faulty: failures,
         order: options.order,
+        forever: options.entries == AskBudget::Forever,
         suspicions: suspicions > 0 || suspects(&options.lead),
         demand: Demand { asks: options.snapshots.iter().map(snapshot).collect(), ..Demand::default() },
         ..Wanted::new(&setup.nodes, &setup.settings)
@@ -202,7 +203,7 @@ impl Use for Checker<'_> {
         let nodes = prepared.members.iter().collect();
         let setup = Setup { settings: settings.clone(), nodes, ..self.setup.clone() };
         let options = self.options;
-        let usual = (about.synchrony == Synchrony::Synchronous).then_some(1);
+        let usual = (about.synchrony_with(settings) == Synchrony::Synchronous).then_some(1);
         let budgets = self.budgets(&prepared.members, F::has_application);
         let grows = budgets.contains(&AskBudget::Forever) || prepared.normalises;
         let is_mortal = |id: NodeId| options.mortals.as_ref().is_none_or(|mortals| mortals.contains(&id));
@@ -506,6 +507,8 @@ fn judged(claim: &Judgement, search: &Search, endless: Option<&'static str>, opt
         (Some(false), "a fair run goes on forever without it".into())
     } else if search.unpromised().contains(name) {
         (Some(false), "broken, and not promised".into())
+    } else if search.space.leaves_out(name) {
+        (None, "not judged in a search where it is not promised".into())
     } else if let Some(why) = unjudged(kind, search.terms(), options) {
         (None, why.into())
     } else if let Some(why) = search.stopped {
@@ -564,9 +567,11 @@ fn assumptions(terms: &Terms, options: &Options) -> Vec<String> {
         let unit = if ticks == 1 { "tick" } else { "ticks" };
         format!("messages take at most {ticks} {unit}, steps no time, and timers are exact")
     });
+    let untimed = (options.untimed && options.liveness)
+        .then_some("a timer that is always armed expires at last, even if it is armed anew again and again");
     let steps = (crashes > 0 && !terms.cuts_steps).then_some("crashes fall between steps");
     let storage = (crashes > 0 && !options.budgets.amnesia).then_some("what was saved is kept");
-    let words = [Some(detector), Some(channels).filter(|words| !words.is_empty()), steps, storage];
+    let words = [Some(detector), Some(channels).filter(|words| !words.is_empty()), steps, storage, untimed];
     words.into_iter().flatten().map(str::to_owned).chain(time).collect()
 }
 

@@ -30,6 +30,8 @@ pub trait Space: Any + Send + Sync {
     fn endless(&self) -> Endless;
     /// The situations that a search should meet.
     fn sights(&self) -> &'static [Sight];
+    /// Whether a property is not looked for.
+    fn leaves_out(&self, property: &str) -> bool;
     /// The state in which nobody has been started.
     fn unstarted(&mut self) -> Root;
     /// The same state with whole budgets.
@@ -129,7 +131,11 @@ impl<F: Family> Space for Typed<F> {
     }
 
     fn sights(&self) -> &'static [Sight] {
-        <F::Ledger as Ledger<F::Protocol>>::SIGHTS
+        self.model.ledger.sights()
+    }
+
+    fn leaves_out(&self, property: &str) -> bool {
+        self.model.ledger.leaves_out(property)
     }
 
     fn unstarted(&mut self) -> Root {

@@ -104,7 +104,8 @@ pub struct Coverage {
 /// How often a request was overtaken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Overtaking {
-    /// At most so often, over all schedules.
+    /// At most so often, over all schedules. Where requests have no end and there is no bound, the number of processes stands
+    /// for itself and all that is more.
     pub most: u64,
     /// The bound that is promised.
     pub bound: Option<u64>,

@@ -89,7 +89,7 @@ pub fn sweep(about: &About) -> Vec<Trial> {
 fn variants(about: &About) -> impl Iterator<Item = (&'static Setting, &'static str)> {
     let words = |setting: &'static Setting| {
         let words = match setting.values {
-            Values::OneOf(words) | Values::ProcessOr(words) => words,
+            Values::OneOf(words) | Values::Timed { words, .. } | Values::ProcessOr(words) => words,
             Values::Number(..) | Values::Process | Values::Numbers => &[],
         };
         words.iter().copied().filter(|word| *word != setting.default).map(move |word| (setting, word))

@@ -31,6 +31,8 @@ pub struct Plan {
     pub think: Option<Span>,
     /// How long it stays inside.
     pub hold: Option<Span>,
+    /// How long it waits before it gives up; if nothing is said, as long as it takes.
+    pub give_up: Option<Span>,
     /// How long messages travel.
     pub delay: Span,
     /// Other delays for single links, by places in [`everyone`](Self::everyone): from, to.
@@ -69,6 +71,7 @@ impl Plan {
             load: Load::Saturated,
             think: None,
             hold: None,
+            give_up: None,
             delay: Span::Uniform(1_000, 10_000),
             links: Vec::new(),
             channels: None,
@@ -162,6 +165,7 @@ impl Plan {
             load: self.load,
             think: self.think,
             hold: self.hold,
+            give_up: self.give_up,
             asks: self.asks.clone(),
             longest_delay: self.longest_delay(),
         }

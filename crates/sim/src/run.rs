@@ -330,7 +330,7 @@ impl<P: Protocol, J: Judge<P>, U: Workload<P>, M: Observer<P>> Cast<P, J, U, M> 
             duplicated: traffic.duplicated,
             time: run.world().time,
             mean_delay: plan.links.is_empty().then(|| plan.delay.mean() as f64),
-            faulty: !plan.faults.is_empty(),
+            faulty: !plan.faults.is_empty() || plan.give_up.is_some(),
         };
         let facts = Facts {
             header,

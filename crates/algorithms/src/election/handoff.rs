@@ -38,7 +38,7 @@ use super::Tally;
 /// The setting that every ring election has.
 pub const HANDOFF: Setting = Setting {
     key: "handoff",
-    values: Values::OneOf(&["plain", "acked"]),
+    values: Values::Timed { words: &["plain", "acked"], timed: &["acked"] },
     default: "plain",
     unsafe_values: &[],
     help: "whether a message along the ring is just sent, or acknowledged: a successor that does not answer in time is \

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use conclave_core::{Counter, Incarnation, Input, Members, NodeId};
+use conclave_core::{Counter, Incarnation, Input, Members, NodeId, NodeSet};
 
 use super::{Election, Event, Request, TERM, names};
 use crate::judge::{self, Breach, Sight};
@@ -17,6 +17,8 @@ pub struct Ledger<A: Election> {
     members: Members,
     /// By place.
     beliefs: Vec<Belief>,
+    /// By place.
+    lives: Vec<Incarnation>,
     /// The leaders that somebody was told of first, by term, in ascending order. Term 0 stands for elections without
     /// numbers: for all of them while nothing has changed, then for the election that is open.
     told: Vec<(u64, Vec<NodeId>)>,
@@ -45,6 +47,12 @@ struct Belief {
     up: bool,
     participates: bool,
     retired: bool,
+    /// It knows of no leader, and in this life it was asked to start an election, has taken part in one or knew of a leader.
+    involved: bool,
+    /// Of whose end it has not heard: what it is told of these is about a life that is over, although they may be back.
+    unaware: NodeSet,
+    /// Of whose end it has heard, and not yet of their return: it goes on without them, although they may be back.
+    missing: NodeSet,
     /// Joined after the last election began.
     is_new: bool,
     leaders: Vec<NodeId>,
@@ -59,6 +67,7 @@ impl<A: Election> Ledger<A> {
             config: config.clone(),
             members: members.clone(),
             beliefs: vec![belief; members.len()],
+            lives: vec![Incarnation::FIRST; members.len()],
             told: Vec::new(),
             outdated: Vec::new(),
             began: false,
@@ -197,23 +206,51 @@ impl<A: Election> Ledger<A> {
     }
 
     /// Whether what a process is told was right when it was said, and does no harm: the leaders have crashed or retired
-    /// since, or it knows of them, or it has not yet been told of those who lead instead. Whoever has, and is then told of
-    /// the old ones, takes them for the new ones.
+    /// since, even if they have come back and it has not heard of that; or they lead without those of whose return it has
+    /// not heard; or it knows of them, or it has not yet been told of those who lead instead. Whoever has, and is then told
+    /// of the old ones, takes them for the new ones.
     fn is_old_news(&self, place: usize, leaders: &[NodeId]) -> bool {
-        let belief = self.beliefs[place].leaders.as_slice();
+        let Belief { leaders: belief, unaware, missing, .. } = &self.beliefs[place];
         let is_outdated = self.outdated.iter().any(|outdated| outdated == leaders);
-        !self.are_eligible(leaders) || belief == leaders || (is_outdated && Some(belief) != self.told_now())
+        let is_of_former_life = leaders.iter().any(|id| unaware.contains(*id));
+        let is_without_returned =
+            || missing.iter().any(|id| self.are_eligible(&[id])) && self.winners_without(missing) == leaders;
+        !self.are_eligible(leaders)
+            || is_of_former_life
+            || belief == leaders
+            || (is_outdated && Some(belief.as_slice()) != self.told_now())
+            || is_without_returned()
+    }
+
+    /// A process is told that a life of a peer is over. Of a life that goes on, that means nothing.
+    fn hear_of_end(&mut self, place: usize, peer: NodeId, life: Incarnation) {
+        let Some(at) = self.members.position(peer) else { return };
+        if !self.beliefs[at].up || self.lives[at] != life {
+            self.beliefs[place].missing.insert(peer);
+        }
+        self.beliefs[place].unaware.remove(peer);
     }
 
     /// Who must lead in the end, as things stand.
     fn winners(&self) -> Vec<NodeId> {
-        let eligible: Vec<_> =
-            self.living().filter(|(belief, _)| !belief.retired && !belief.is_new).map(|(_, id)| id).collect();
+        self.winners_without(&NodeSet::new())
+    }
+
+    fn winners_without(&self, missing: &NodeSet) -> Vec<NodeId> {
+        let is_eligible =
+            |(belief, id): &(&Belief, NodeId)| !belief.retired && !belief.is_new && !missing.contains(*id);
+        let eligible: Vec<_> = self.living().filter(is_eligible).map(|(_, id)| id).collect();
         A::winners(&self.config, &self.members, &eligible)
     }
 
     fn living(&self) -> impl Iterator<Item = (&Belief, NodeId)> {
         self.beliefs.iter().zip(self.members.iter()).filter(|(belief, _)| belief.up)
+    }
+
+    /// Whether there was an election for those who are alive: one of them has called it, has taken part in it, or knows of a
+    /// leader. Whoever called it may have died with all to whom it meant anything.
+    pub(super) fn concerns_the_living(&self) -> bool {
+        self.living().any(|(belief, _)| belief.involved || !belief.leaders.is_empty())
     }
 
     /// What is wrong now that nothing moves any more, by property.
@@ -262,7 +299,10 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
     #[inline]
     fn input(&mut self, place: usize, input: &Input<A>) {
         match input {
-            Input::Request(Request::Start) => self.began = true,
+            Input::Request(Request::Start) => {
+                self.began = true;
+                self.beliefs[place].involved = true;
+            }
             Input::Request(Request::Retire) => self.change(|ledger| ledger.beliefs[place].retired = true),
             Input::Request(Request::Leave) if A::CHANGES => {
                 self.reshape(|ledger| ledger.beliefs[place] = Belief::default());
@@ -271,12 +311,13 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
                 let process = self.members.at(place);
                 self.reshape(|ledger| ledger.reweighed.push((process, *weight)));
             }
+            Input::PeerDown { peer, life } => self.hear_of_end(place, *peer, *life),
+            Input::PeerUp { peer, .. } => {
+                self.beliefs[place].unaware.remove(*peer);
+                self.beliefs[place].missing.remove(*peer);
+            }
             Input::Request(Request::Leave | Request::Reweigh(_)) => {}
-            Input::Start
-            | Input::Receive { .. }
-            | Input::Expire(_)
-            | Input::PeerDown { .. }
-            | Input::PeerUp { .. } => {}
+            Input::Start | Input::Receive { .. } | Input::Expire(_) => {}
         }
     }
 
@@ -304,16 +345,24 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
         if began && A::CHANGES {
             self.begin();
         }
-        let belief = &mut self.beliefs[place].leaders;
-        if belief != state.leaders() {
-            belief.clear();
-            belief.extend_from_slice(state.leaders());
+        let belief = &mut self.beliefs[place];
+        let had_part = belief.involved || participates || !belief.leaders.is_empty();
+        belief.involved = had_part && state.leaders().is_empty();
+        if belief.leaders != state.leaders() {
+            belief.leaders.clear();
+            belief.leaders.extend_from_slice(state.leaders());
         }
         self.close();
     }
 
     fn crash(&mut self, place: usize) {
-        let crash = |ledger: &mut Self| ledger.beliefs[place] = Belief::default();
+        let process = self.members.at(place);
+        let crash = |ledger: &mut Self| {
+            ledger.beliefs[place] = Belief::default();
+            for belief in ledger.beliefs.iter_mut().filter(|belief| belief.up) {
+                belief.unaware.insert(process);
+            }
+        };
         // Who was never there does not count.
         match self.began {
             true => self.change(crash),
@@ -321,8 +370,9 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
         }
     }
 
-    fn restart(&mut self, place: usize, _life: Incarnation) {
+    fn restart(&mut self, place: usize, life: Incarnation) {
         self.changed = true;
+        self.lives[place] = life;
         // Before it is there: an election that is over stays so, though the newcomer knows of no leader.
         self.close();
         self.change(|ledger| ledger.beliefs[place].up = true);
@@ -338,17 +388,20 @@ impl<A: Election> judge::Ledger<A> for Ledger<A> {
     }
 
     fn quiet(&self, breaches: &mut Vec<Breach>) {
-        if self.began {
+        if self.began && self.concerns_the_living() {
             let found = self.problems().into_iter();
             breaches.extend(found.map(|(property, detail)| Breach { property, detail, promised: true }));
         }
     }
 
-    const SIGHTS: &'static [Sight] = &[
-        Sight::always("an election has begun"),
-        Sight::always("somebody knows of a leader"),
-        Sight::always("all who are up name the same leaders"),
-    ];
+    fn sights(&self) -> &'static [Sight] {
+        const SIGHTS: &[Sight] = &[
+            Sight::always("an election has begun"),
+            Sight::always("somebody knows of a leader"),
+            Sight::always("all who are up name the same leaders"),
+        ];
+        SIGHTS
+    }
 
     fn sees(&self) -> u16 {
         let is_known = self.living().any(|(belief, _)| !belief.leaders.is_empty());

@@ -217,6 +217,11 @@ impl<A: Election> Judge<A> for Properties<A> {
             match (found.or(at_once), self.ending) {
                 (Some(detail), _) => Finding::Broken(detail),
                 (None, _) if !self.ledger.has_begun() => Finding::Open("nobody started an election".into()),
+                (None, Some(Ending::Quiet))
+                    if !["E1", "END"].contains(&property) && !self.ledger.concerns_the_living() =>
+                {
+                    Finding::Open("all who had a part in the election have crashed".into())
+                }
                 (None, _) if property == "E1" && self.ledger.is_unjudged() => Finding::Open(
                     "two leaders were told of while the group changed, which is not judged".into(),
                 ),

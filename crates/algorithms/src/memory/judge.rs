@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use conclave_core::{Incarnation, Input, Moment, NodeId, Observer, Process, Transit};
 
+use crate::judge::ENDS;
 use crate::{Breach, Ending, Finding, Judge, Judgement, Ledger as _, PropertyKind, Violation};
 
 use super::access::Access;
@@ -110,6 +111,7 @@ impl MemoryProperties {
             return Finding::Broken(detail.clone());
         }
         match self.ending {
+            Some(Ending::Quiet) if property == "ME3" => Finding::Open(ENDS.into()),
             Some(Ending::Quiet) => Finding::Held(self.note(property)),
             Some(Ending::OutOfTime) => Finding::Open("time was up".into()),
             Some(Ending::Endless { .. }) => Finding::Open("the run repeats forever".into()),

@@ -435,6 +435,16 @@ impl Ledger<AnyMulticast> for Delivery {
         self.is_promised(property)
     }
 
+    fn leaves_out(&self, property: &str) -> bool {
+        let Promises { fifo, causal, total, .. } = self.promises;
+        match property {
+            "FIFO" => !self.judges(fifo),
+            "CAUSAL" => !self.judges(causal),
+            "TOTAL" => !self.judges(total),
+            _ => false,
+        }
+    }
+
     fn input(&mut self, place: usize, input: &Input<AnyMulticast>) {
         match input {
             Input::Request(Request::Send(text)) => self.on_send(place, text),

@@ -35,7 +35,17 @@ pub const FAMILY: Kind = Kind {
         Usage::new("cancel", "[lock K]"),
         Usage::new("leave", "[lock K]"),
     ],
-    options: &["--locks", "--entries", "--load", "--think", "--hold", "--join", "--leave", "--lose-token"],
+    options: &[
+        "--locks",
+        "--entries",
+        "--load",
+        "--think",
+        "--hold",
+        "--give-up",
+        "--join",
+        "--leave",
+        "--lose-token",
+    ],
     always_detects: false,
     provokes_mutants: true,
     chance_ends: false,
@@ -252,9 +262,11 @@ fn single<A: Mutex>(
     let demand = &wanted.demand;
     let (founders, n, locks) = (members.len(), members.len() + newcomers.len(), wanted.locks);
     let judge = Properties::new::<A>(&config, &members, locks, wanted.max_delay).with_newcomers(&newcomers);
-    let scope = Scope { order: wanted.order, resource: wanted.suspicions };
+    let scope = Scope { order: wanted.order, resource: wanted.suspicions, forever: wanted.forever };
     let (think, hold) = (think(demand, restless, founders), hold(demand));
-    let users = Entries::new(n, locks, demand.rounds, demand.load, think, hold).joined_by(founders);
+    let users = Entries::new(n, locks, demand.rounds, demand.load, think, hold)
+        .giving_up_after(demand.give_up)
+        .joined_by(founders);
     let formula = {
         let (config, members) = (config.clone(), members.clone());
         Box::new(move |tally: &Tally<'_>| {

@@ -10,7 +10,7 @@ use conclave_core::Members;
 use super::properties::Watch;
 use super::wrong::Wrong;
 use super::{Epoch, Properties};
-use crate::judge::{Ending, Finding, Judgement, PropertyKind, Violation};
+use crate::judge::{ENDS, Ending, Finding, Judgement, PropertyKind, Violation};
 
 /// What was found wrong in a run.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub(super) struct Found {
     arrival_inversions: Tallied,
     stamp_inversions: Tallied,
     causal_inversions: Tallied,
+    unasked: Tallied,
+    taken: Tallied,
 }
 
 /// How often something happened, and the first time in words.
@@ -65,6 +67,8 @@ impl Found {
             Wrong::KnownLater { .. } => self.arrival_inversions.add(text),
             Wrong::StampFell { .. } => self.stamp_inversions.add(text),
             Wrong::CausedLater { .. } => self.causal_inversions.add(text),
+            Wrong::Unasked { .. } => self.unasked.add(text),
+            Wrong::Taken { .. } => self.taken.add(text),
             Wrong::OwnFenceFell { .. } | Wrong::ForeignFence { .. } | Wrong::Overtaken { .. } => {}
         }
         if promised {
@@ -124,6 +128,10 @@ impl Properties {
             (None, Some(Ending::Endless { .. })) => Finding::Open("the run repeats forever".into()),
             (None, Some(Ending::Stopped) | None) => Finding::Open("the run was stopped early".into()),
         };
+        let lasting = |finding: Finding| match finding {
+            Finding::Held(_) => seen(Finding::Open(ENDS.into())),
+            finding => finding,
+        };
         let waiting_bound = match self.promises().overtaking {
             Some(bound) => format!("at most {} of {bound}", self.max_overtaking),
             None => format!("at most {}", self.max_overtaking),
@@ -143,6 +151,9 @@ impl Properties {
         let uncaused = self.causal.is_none().then_some("judged for one lock and up to 64 processes");
         let solo = |code: &str| {
             broken(code).unwrap_or_else(|| match (self.solo_entries, self.is_disturbed()) {
+                _ if self.is_restless => {
+                    Finding::Open("messages always travel, so that nobody is ever alone".into())
+                }
                 (_, true) => Finding::Open(FAULTLESS.into()),
                 (0, _) => Finding::Open("nobody was ever alone".into()),
                 (count, _) => Finding::Held(format!("{count} entries alone")),
@@ -158,6 +169,7 @@ impl Properties {
             finding,
         };
         let counted = |tallied: &Tallied| (tallied.count > 0).then(|| Finding::Broken(tallied.text()));
+        let seen_without = |tallied: &Tallied| counted(tallied).unwrap_or_else(|| seen(held()));
         let one_inside = counted(&self.found.both_inside);
         let growing =
             broken("FENCE").or_else(|| counted(&self.found.fences_fallen).filter(|_| self.keeps_safety()));
@@ -183,8 +195,15 @@ impl Properties {
                     refused => Finding::Held(format!("{refused} entries refused by their fence")),
                 }),
             ),
+            judge("GRANT", "only who waits is let in", true, seen_without(&self.found.unasked)),
+            judge(
+                "LOST",
+                "who is inside stays until it is out",
+                self.keeps_entries(),
+                seen_without(&self.found.taken),
+            ),
             judge("ME2", "progress", true, ended(&self.stuck)),
-            judge("ME3", "every request is granted", self.promises().no_starvation, ended(&starved)),
+            judge("ME3", "every request is granted", self.promises().no_starvation, lasting(ended(&starved))),
             judge(
                 "ME4",
                 "bounded overtaking",
@@ -212,13 +231,13 @@ impl Properties {
             judge(
                 "ME6",
                 "no interference by the idle",
-                true,
+                !self.is_restless,
                 match self.max_delay {
                     Some(_) => solo("ME6"),
                     None => Finding::Open("messages may take any time".into()),
                 },
             ),
-            judge("ME7", "no delay when alone", true, solo("ME7")),
+            judge("ME7", "no delay when alone", !self.is_restless, solo("ME7")),
         ];
         if self.moves_token {
             judgements.insert(3, judge("TOK", "one token", true, self.judged_tokens(broken("TOK"))));

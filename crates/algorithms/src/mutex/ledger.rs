@@ -24,6 +24,9 @@ pub struct Scope {
     /// The guarded resource and the fences of each process: RES, and FENCE for each process on its own. Needed only
     /// where a failure detector may err.
     pub resource: bool,
+    /// Entries have no end: overtaking is counted up to one more than is promised, or where nothing is up to the number of
+    /// processes. Else there would be no end of states in which somebody was overtaken once more.
+    pub forever: bool,
 }
 
 /// What has to be remembered of one lock.
@@ -43,6 +46,8 @@ pub struct Ledger {
     disturbed: bool,
     /// A failure detector has called a living process dead.
     misled: bool,
+    /// A message to the living was lost or doubled, or somebody stood still: who should have been heard of was perhaps not.
+    hindered: bool,
     order: Option<Order>,
     resource: Option<Resource>,
 }
@@ -78,9 +83,11 @@ impl Ledger {
     #[must_use]
     pub fn new<A: Mutex>(config: &A::Config, members: &Members, scope: Scope) -> Self {
         let n = members.len();
+        let promises = A::promises(config, members);
+        let ceiling = scope.forever.then(|| promises.overtaking.map_or(n as u64, |bound| bound + 1));
         Self {
             members: members.clone(),
-            promises: A::promises(config, members),
+            promises,
             counts_epochs: A::counts_epochs(config),
             seats: vec![Seat::new(true); n],
             waiting: 0,
@@ -88,7 +95,8 @@ impl Ledger {
             fence: None,
             disturbed: false,
             misled: false,
-            order: scope.order.then(|| Order::new(n)),
+            hindered: false,
+            order: scope.order.then(|| Order::new(n).counting_to(ceiling)),
             resource: scope.resource.then(|| Resource::new(n, Guard::Fence)),
         }
     }
@@ -131,6 +139,10 @@ impl Ledger {
         self.misled
     }
 
+    pub(super) fn is_up(&self, place: usize) -> bool {
+        self.seats[place].up
+    }
+
     pub(super) fn is_waiting(&self, place: usize) -> bool {
         self.seats[place].waiting
     }
@@ -143,6 +155,12 @@ impl Ledger {
     /// Whether ME1 can be asked of the algorithm: it can hold only what its failure detector allows.
     pub(super) fn keeps_safety(&self) -> bool {
         !self.misled || self.promises.survives_suspicion
+    }
+
+    /// Whether LOST can be asked of the algorithm: nobody was taken for dead who is alive, and nothing happened that may look
+    /// like a death. A lease may run out after any failure.
+    pub(super) fn keeps_entries(&self) -> bool {
+        !self.misled && !self.hindered && !(self.promises.survives_suspicion && self.disturbed)
     }
 
     /// A process wants to get in; says whether that is a new request.
@@ -190,7 +208,8 @@ impl Ledger {
     #[inline]
     pub(super) fn enter(&mut self, place: usize, fence: Fence, mut wrong: impl FnMut(Wrong, bool)) -> Entry {
         let previous = self.inside.replace(place as u32);
-        self.waiting -= u32::from(core::mem::take(&mut self.seats[place].waiting));
+        let was_waiting = core::mem::take(&mut self.seats[place].waiting);
+        self.waiting -= u32::from(was_waiting);
         let largest = self.fence;
         self.fence = largest.max(Some(fence));
         let turn = self.order.as_mut().map_or_else(Turn::default, |order| order.enter(place));
@@ -211,6 +230,9 @@ impl Ledger {
         }
         if let Some(place) = written.and_then(|written| written.mixed) {
             found(Wrong::MixedWrites { place });
+        }
+        if !was_waiting {
+            found(Wrong::Unasked { place });
         }
         self.judge_turn(place, &turn, found);
         Entry {
@@ -240,7 +262,11 @@ impl Ledger {
     fn is_promised(&self, wrong: &Wrong) -> bool {
         match wrong {
             Wrong::BothInside { .. } | Wrong::FenceFell { .. } => self.keeps_safety(),
-            Wrong::OwnFenceFell { .. } | Wrong::ForeignFence { .. } | Wrong::MixedWrites { .. } => true,
+            Wrong::OwnFenceFell { .. }
+            | Wrong::ForeignFence { .. }
+            | Wrong::MixedWrites { .. }
+            | Wrong::Unasked { .. } => true,
+            Wrong::Taken { .. } => self.keeps_entries(),
             Wrong::Overtaken { .. } => !self.disturbed,
             Wrong::KnownLater { .. } => self.promises.arrival_order && !self.disturbed,
             Wrong::StampFell { .. } => self.promises.stamp_order && !self.disturbed,
@@ -254,6 +280,13 @@ impl Ledger {
         let refused = self.resource.as_mut().is_some_and(|resource| resource.leave(place, largest));
         self.vacate(place);
         refused
+    }
+
+    /// A process is told that it is no longer inside. Whatever is wrong with that is handed over, as for an entry.
+    pub(super) fn lose(&mut self, place: usize, mut wrong: impl FnMut(Wrong, bool)) {
+        let taken = Wrong::Taken { place };
+        wrong(taken, self.is_promised(&taken));
+        self.vacate(place);
     }
 
     /// A process is no longer inside.
@@ -280,6 +313,12 @@ impl Ledger {
 
     pub(super) fn fault(&mut self) {
         self.disturbed = true;
+    }
+
+    /// A fault that keeps the living from hearing of each other.
+    pub(super) fn hinder(&mut self) {
+        self.disturbed = true;
+        self.hindered = true;
     }
 
     /// A failure detector calls a life of a peer dead.
@@ -367,15 +406,16 @@ impl<P: Locks> judge::Ledger<P> for Ledger {
     }
 
     fn emit(&mut self, place: usize, event: &P::Event, breaches: &mut Vec<Breach>) {
+        let members = self.members.clone();
+        let found = |wrong: Wrong, promised| {
+            let (property, detail) = (wrong.property(), wrong.text(&members));
+            breaches.push(Breach { property, detail, promised });
+        };
         match P::told(event) {
             (0, Event::Granted { fence }) => {
-                let members = self.members.clone();
-                self.enter(place, *fence, |wrong, promised| {
-                    let (property, detail) = (wrong.property(), wrong.text(&members));
-                    breaches.push(Breach { property, detail, promised });
-                });
+                self.enter(place, *fence, found);
             }
-            (0, Event::Lost { .. }) => self.vacate(place),
+            (0, Event::Lost { .. }) => self.lose(place, found),
             (0, Event::Left) => self.answer_leave(place, true),
             (0, Event::Refused(Request::Leave)) => self.answer_leave(place, false),
             _ => {}
@@ -393,7 +433,7 @@ impl<P: Locks> judge::Ledger<P> for Ledger {
     }
 
     fn disturb(&mut self) {
-        self.fault();
+        self.hinder();
         self.settle();
     }
 
@@ -404,13 +444,16 @@ impl<P: Locks> judge::Ledger<P> for Ledger {
         }));
     }
 
-    const SIGHTS: &'static [Sight] = &[
-        Sight::always("somebody waits"),
-        Sight::always("somebody is inside"),
-        Sight::always("somebody waits while another is inside"),
-        Sight::always("two wait at once"),
-        Sight::after_failures("somebody is inside in a later epoch"),
-    ];
+    fn sights(&self) -> &'static [Sight] {
+        const SIGHTS: &[Sight] = &[
+            Sight::always("somebody waits"),
+            Sight::always("somebody is inside"),
+            Sight::always("somebody waits while another is inside"),
+            Sight::always("two wait at once"),
+            Sight::after_failures("somebody is inside in a later epoch"),
+        ];
+        SIGHTS
+    }
 
     fn sees(&self) -> u16 {
         let later_epoch = self.inside.is_some() && self.fence.is_some_and(|fence| fence.epoch > Epoch::FIRST);

@@ -20,6 +20,8 @@ pub(super) struct Order {
     entries: u64,
     /// The stamp of the last entry that had one.
     stamp: Option<Stamp>,
+    /// Entries that a known request has seen are counted up to this, where they may have no end.
+    ceiling: Option<u64>,
 }
 
 /// The request of one process, if it waits.
@@ -60,7 +62,13 @@ impl Order {
     pub const MOST_CAUSES: usize = Causal::MOST;
 
     pub fn new(n: usize) -> Self {
-        Self { requests: vec![Request::default(); n], first: None, last: None, entries: 0, stamp: None }
+        let requests = vec![Request::default(); n];
+        Self { requests, first: None, last: None, entries: 0, stamp: None, ceiling: None }
+    }
+
+    /// The same, where entries are counted up to this many for each known request.
+    pub fn counting_to(self, ceiling: Option<u64>) -> Self {
+        Self { ceiling, ..self }
     }
 
     /// The first stamp that a request is announced with is its own.
@@ -129,6 +137,11 @@ impl Order {
 
     /// Counts entries from when the first known request became so: then equal situations are equal values.
     pub fn settle(&mut self) {
+        if let Some(ceiling) = self.ceiling {
+            let least = self.entries.saturating_sub(ceiling);
+            let known = self.requests.iter_mut().flat_map(|request| &mut request.known);
+            known.for_each(|known| known.since = known.since.max(least));
+        }
         let seen = self.entries - self.overtaking();
         self.entries -= seen;
         if seen > 0 {

@@ -1,4 +1,4 @@
-//! What mutual exclusion must keep: ME1 to ME7.
+//! What mutual exclusion must keep.
 //!
 //! One observer judges them all, from what a driver sees: who asked, who was granted, which messages went where. It
 //! never looks inside an algorithm. What an entry breaks is for a [`Ledger`] per lock to say; here stands what only a
@@ -18,6 +18,8 @@
 //! | ME5-HB | of two requests, one made in knowledge of the other, the earlier is granted first |
 //! | ME6 | no interference: who does not compete never delays those who do |
 //! | ME7 | no delay: alone, a process enters after the messages of its own request only |
+//! | GRANT | only who waits is let in |
+//! | LOST | nobody is told that it is no longer inside unless it may have been taken for dead |
 //!
 //! Once a failure detector has called a living process dead, no algorithm that relies on it can keep ME1; what
 //! remains is the fence. From then on FENCE claims only that no two entries share a fence, and RES is what counts.
@@ -53,6 +55,8 @@ pub struct Properties {
     announcing: Option<usize>,
     travelling: u64,
     pub(super) moves_token: bool,
+    /// Messages travel also when nobody wants anything.
+    pub(super) is_restless: bool,
     pub(super) found: Found,
     pub(super) max_overtaking: u64,
     pub(super) starved: Option<String>,
@@ -117,7 +121,7 @@ impl Properties {
         locks: usize,
         max_delay: Option<u64>,
     ) -> Self {
-        let ledger = Ledger::new::<A>(config, members, Scope { order: true, resource: true });
+        let ledger = Ledger::new::<A>(config, members, Scope { order: true, resource: true, forever: false });
         let client_hops = members.iter().map(|id| A::client_hops(config, members, id)).collect();
         Self {
             members: members.clone(),
@@ -128,6 +132,7 @@ impl Properties {
             announcing: None,
             travelling: 0,
             moves_token: A::moves_token(config),
+            is_restless: A::is_restless(config),
             found: Found::default(),
             max_overtaking: 0,
             starved: None,
@@ -185,6 +190,10 @@ impl Properties {
 
     pub(super) fn keeps_safety(&self) -> bool {
         self.ledger().keeps_safety()
+    }
+
+    pub(super) fn keeps_entries(&self) -> bool {
+        self.ledger().keeps_entries()
     }
 
     pub(super) fn promises(&self) -> &Promises {
@@ -354,6 +363,13 @@ impl Properties {
         }
     }
 
+    fn lost(&mut self, at: &Moment, process: Process, lock: usize) {
+        let which = Which { members: &self.members, lock: (self.locks.len() > 1).then_some(lock) };
+        let found = &mut self.found;
+        let ledger = &mut self.locks[lock].ledger;
+        ledger.lose(process.index(), |wrong, promised| found.wrong(at.step, &wrong, promised, which));
+    }
+
     fn release(&mut self, process: Process, lock: usize) {
         let (watch, place) = (&mut self.locks[lock], process.index());
         if watch.ledger.release(place) && !watch.refused[place] {
@@ -442,7 +458,7 @@ impl<P: Locks> Observer<P> for Properties {
     fn duplicate(&mut self, _at: &Moment, transit: &Transit, copy: &Transit) {
         self.travelling += 1;
         for watch in &mut self.locks {
-            watch.ledger.fault();
+            watch.ledger.hinder();
             watch.tokens.copy(transit.serial, copy.serial);
         }
         if let Some(causal) = &mut self.causal {
@@ -466,7 +482,9 @@ impl<P: Locks> Observer<P> for Properties {
 
     fn drop(&mut self, _at: &Moment, transit: &Transit, message: &P::Message) {
         self.travelling -= 1;
-        self.tell_all(Ledger::fault);
+        let both_up =
+            |ledger: &Ledger| [transit.from, transit.to].iter().all(|one| ledger.is_up(one.index()));
+        self.tell_all(|ledger| if both_up(ledger) { ledger.hinder() } else { ledger.fault() });
         if P::MOVES_TOKEN
             && let Some((lock, _)) = P::token_in(message)
         {
@@ -479,7 +497,7 @@ impl<P: Locks> Observer<P> for Properties {
         let place = process.index();
         match P::told(event) {
             (lock, Event::Granted { fence }) => self.granted(at, process, lock, *fence),
-            (lock, Event::Lost { .. }) => self.locks[lock].ledger.vacate(place),
+            (lock, Event::Lost { .. }) => self.lost(at, process, lock),
             (lock, Event::Left) => self.locks[lock].ledger.answer_leave(place, true),
             (lock, Event::Refused(Request::Leave)) => self.locks[lock].ledger.answer_leave(place, false),
             (_, Event::Refused(_)) => {}
@@ -513,9 +531,16 @@ impl<P: Locks> Observer<P> for Properties {
     }
 
     fn disturb(&mut self, _at: &Moment, what: &Disturbance) {
-        self.tell_all(Ledger::fault);
-        if let Disturbance::Join(process) = what {
-            self.tell_all(|ledger| ledger.rise(process.index(), Incarnation::FIRST));
+        match what {
+            Disturbance::Join(process) => self.tell_all(|ledger| {
+                ledger.fault();
+                ledger.rise(process.index(), Incarnation::FIRST);
+            }),
+            Disturbance::Pause(_)
+            | Disturbance::Resume(_)
+            | Disturbance::Cut(_)
+            | Disturbance::Heal(_)
+            | Disturbance::Clock(..) => self.tell_all(Ledger::hinder),
         }
     }
 

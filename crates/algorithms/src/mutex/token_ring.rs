@@ -660,7 +660,7 @@ impl Algorithm for TokenRing {
             },
             Setting {
                 key: "handoff",
-                values: Values::OneOf(&["plain", "acked"]),
+                values: Values::Timed { words: &["plain", "acked"], timed: &["acked"] },
                 default: "plain",
                 unsafe_values: &[],
                 help: "whether the token has to be acknowledged; then a silent successor is bypassed (needs a bound on \

@@ -16,6 +16,7 @@ pub struct Entries {
     load: Load,
     think: Span,
     hold: Span,
+    give_up: Option<Span>,
     n: usize,
     /// By process and lock.
     users: Vec<User>,
@@ -77,6 +78,7 @@ impl Entries {
             load,
             think,
             hold,
+            give_up: None,
             n,
             users: vec![user; n * locks],
             ready: Vec::new(),
@@ -86,6 +88,12 @@ impl Entries {
             leaving: vec![Leaving::No; n],
             leavers: 0,
         }
+    }
+
+    /// Who waits for so long gives up, and is done with that entry.
+    #[must_use]
+    pub fn giving_up_after(self, give_up: Option<Span>) -> Self {
+        Self { give_up, ..self }
     }
 
     /// The processes from this place on are not there until they join.
@@ -111,6 +119,14 @@ impl Entries {
         self.busy += 1;
         let ticket = user.left;
         agenda.ask_after(after, place % self.n, P::ask(place / self.n, Request::Acquire), ticket);
+    }
+
+    /// Who waits will give up in the end, if nobody has let it in by then.
+    fn maybe_plan_to_give_up<P: Locks>(&self, place: usize, agenda: &mut Agenda<P>) {
+        if let Some(give_up) = self.give_up {
+            let (after, ticket) = (give_up.draw(&mut *agenda.rng), self.users[place].left);
+            agenda.ask_after(after, place % self.n, P::ask(place / self.n, Request::Cancel), ticket);
+        }
     }
 
     /// An entry is over.
@@ -241,7 +257,7 @@ impl<P: Locks> Workload<P> for Entries {
             Request::Acquire => user.state == Using::Planned && user.left == ticket,
             Request::Release => user.state == Using::Inside && user.left == ticket,
             Request::Leave => self.leaving[process.index()] == Leaving::Asked,
-            Request::Cancel => true,
+            Request::Cancel => user.state == Using::Waiting && user.left == ticket,
         }
     }
 
@@ -251,7 +267,11 @@ impl<P: Locks> Workload<P> for Entries {
         let user = &mut self.users[place];
         match (request, user.state) {
             // An uncontended request may have been granted while it was handled.
-            (Request::Acquire, Using::Planned) => user.state = Using::Waiting,
+            (Request::Acquire, Using::Planned) => {
+                user.state = Using::Waiting;
+                self.maybe_plan_to_give_up(place, agenda);
+            }
+            (Request::Cancel, Using::Waiting) => self.finish(place, agenda),
             (Request::Release, Using::Inside) => self.finish(place, agenda),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! What can be wrong with an entry, before it is put into words.
+//! What can be wrong with an entry or its end, before it is put into words.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,7 +7,7 @@ use conclave_core::{Members, NodeId, Stamp};
 
 use super::Fence;
 
-/// Something that an entry breaks; processes are named by their places.
+/// Something that an entry breaks, or its end; processes are named by their places.
 ///
 /// A run may break what was never promised with every entry: a sentence is made only where somebody reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub(super) enum Wrong {
     StampFell { place: usize, stamp: Stamp, last: Stamp },
     /// It asked in knowledge of a request that still waits.
     CausedLater { place: usize, first: usize },
+    /// It did not wait for it: it never asked, or has given up.
+    Unasked { place: usize },
+    /// It is told that it is no longer inside.
+    Taken { place: usize },
 }
 
 impl Wrong {
@@ -42,6 +46,8 @@ impl Wrong {
             Self::KnownLater { .. } => "ME5-FCFS",
             Self::StampFell { .. } => "ME5-TS",
             Self::CausedLater { .. } => "ME5-HB",
+            Self::Unasked { .. } => "GRANT",
+            Self::Taken { .. } => "LOST",
         }
     }
 
@@ -70,6 +76,10 @@ impl Wrong {
             Self::CausedLater { place, first } => {
                 let (later, earlier) = (name(place), name(first));
                 format!("{later} asked in knowledge of the request of {earlier}, and was let in first")
+            }
+            Self::Unasked { place } => format!("{} was let in and did not wait for it", name(place)),
+            Self::Taken { place } => {
+                format!("{} was told that it is no longer inside, for no reason", name(place))
             }
         }
     }

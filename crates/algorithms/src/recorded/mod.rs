@@ -50,14 +50,18 @@ use crate::mutex::Epoch;
 
 mod cut;
 mod family;
+mod judging;
 mod ledger;
+mod metering;
+mod using;
 
 #[cfg(test)]
 mod tests;
 
 pub use cut::{Cut, Flight, Part, Standing};
-pub use family::{Layer, Recording, SETTING, SNAPSHOT, Snapshots, is_wanted};
+pub use family::{Layer, Recording, SETTING, SNAPSHOT, is_wanted};
 pub use ledger::Cuts;
+pub use metering::Snapshots;
 
 /// More recordings than this are not under way at a time in one process.
 const MOST_RECORDINGS: usize = 256;

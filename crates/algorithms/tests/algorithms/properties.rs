@@ -44,6 +44,19 @@ impl Told {
         self.step += 1;
     }
 
+    fn lose(&mut self, id: u32, counter: u64) {
+        let at = Moment { time: self.time, step: self.step, chain: Chain { root: self.step, hops: 0 } };
+        let fence = Fence { epoch: Epoch::FIRST, counter, process: NodeId(id) };
+        let process = Process::new(NodeId(id), id as usize - 1);
+        Observer::<RicartAgrawala>::emit(&mut self.judge, &at, process, &Event::Lost { fence });
+        self.step += 1;
+    }
+
+    fn finding(&self, property: &str) -> Finding {
+        let judgements = self.judge.judgements();
+        judgements.into_iter().find(|judgement| judgement.property == property).unwrap().finding
+    }
+
     fn broken(&self) -> Option<&'static str> {
         let property = self.judge.violation()?.property;
         let judgements = self.judge.judgements();
@@ -125,4 +138,33 @@ fn an_entry_alone_after_more_messages_than_its_own_breaks_me7() {
     let root = told.ask(1, Request::Acquire);
     told.grant(1, 1, root, 3);
     assert_eq!(told.broken(), Some("ME7"));
+}
+
+#[test]
+fn a_grant_that_nobody_asked_for_breaks_grant() {
+    let mut told = Told::new();
+    told.grant(1, 1, 0, 0);
+    assert_eq!(told.broken(), Some("GRANT"));
+}
+
+#[test]
+fn a_lock_that_is_taken_away_for_no_reason_breaks_lost() {
+    let mut told = Told::new();
+    let root = told.ask(1, Request::Acquire);
+    told.grant(1, 1, root, 2);
+    assert!(matches!(told.finding("LOST"), Finding::Held(_)));
+    told.lose(1, 1);
+    assert_eq!(told.broken(), Some("LOST"));
+}
+
+/// Whoever asks last is served by those who have stopped asking.
+#[test]
+fn a_run_that_ends_does_not_show_that_nobody_starves() {
+    let mut told = Told::new();
+    let root = told.ask(1, Request::Acquire);
+    told.grant(1, 1, root, 2);
+    told.ask(1, Request::Release);
+    told.judge.end(told.step, Ending::Quiet);
+    assert!(matches!(told.finding("ME2"), Finding::Held(_)));
+    assert!(matches!(told.finding("ME3"), Finding::Open(why) if why.contains("cannot show")));
 }

@@ -133,7 +133,7 @@ fn defaults_are_declared_and_safe() {
     for about in registry::all() {
         for setting in about.settings {
             assert!(!setting.unsafe_values.contains(&setting.default), "{} {}", about.name, setting.key);
-            if let Values::OneOf(words) = setting.values {
+            if let Values::OneOf(words) | Values::Timed { words, .. } = setting.values {
                 assert!(words.contains(&setting.default), "{} {}", about.name, setting.key);
                 assert!(setting.unsafe_values.iter().all(|value| words.contains(value)));
             }

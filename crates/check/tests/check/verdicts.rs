@@ -174,3 +174,89 @@ fn a_report_names_its_assumptions() {
     let plain = Options { limits, ..Options::default() };
     assert_eq!(assumes(&plain), ["nobody crashes", "no message is lost or doubled"]);
 }
+
+/// A multicast that promises no order is not searched for one, and says so.
+#[test]
+fn what_is_not_looked_for_is_not_said_to_hold() {
+    let report = search(&Setup::numbered("basic", 2), &Options::default());
+    assert!(report.complete, "{report:?}");
+    for name in ["FIFO", "CAUSAL", "TOTAL"] {
+        is_open(&report, name, "not judged in a search where it is not promised");
+    }
+    let report = search(&Setup::numbered("sequencer", 2), &Options::default());
+    assert_eq!(report.property("TOTAL").map(|property| property.holds), Some(Some(true)));
+    gives_reasons(&report);
+}
+
+/// A layer around an algorithm hides nothing of what was met.
+#[test]
+fn a_search_of_a_recorded_algorithm_says_what_it_met() {
+    let mut setup = Setup::numbered("central", 2);
+    let plain = search(&setup, &Options::default());
+    setup.settings.insert("snapshots".into(), "on".into());
+    let recorded = search(&setup, &Options { snapshots: vec![NodeId(1)], ..Options::default() });
+    assert!(!plain.coverage.is_empty());
+    assert_eq!(recorded.coverage, plain.coverage);
+}
+
+/// Who waits for an answer relies on time, although the same algorithm does not where it does without answers.
+#[test]
+fn handoffs_that_are_acknowledged_rely_on_time() {
+    for algorithm in ["token-ring", "chang-roberts"] {
+        let mut setup = Setup::numbered(algorithm, 2);
+        assert_eq!(search(&setup, &Options::default()).ticks, None);
+        setup.settings.insert("handoff".into(), "acked".into());
+        // The hops of a token grow without end.
+        let limits = Limits { states: Some(5_000), ..Limits::default() };
+        let report = search(&setup, &Options { limits, ..Options::default() });
+        assert!(report.all_held(), "{algorithm}: {report:?}");
+        assert_eq!(report.ticks, Some(1));
+        assert!(
+            report
+                .assumes
+                .contains(&"messages take at most 1 tick, steps no time, and timers are exact".into()),
+            "{:?}",
+            report.assumes
+        );
+    }
+    let mut setup = Setup::numbered("token-ring", 2);
+    setup.settings.insert("handoff".into(), "acked".into());
+    let untimed = search(&setup, &Options { untimed: true, ..Options::default() });
+    assert_eq!(untimed.counterexample.map(|found| found.property), Some("TOK"));
+}
+
+/// Nobody is owed a leader by an election of which all who had a part are dead.
+#[test]
+fn an_election_whose_callers_are_dead_is_over() {
+    let crashes = |crashes| Budgets { crashes, ..Budgets::default() };
+    let mut hardened = Setup::numbered("bully", 3);
+    hardened.settings.insert("mode".into(), "hardened".into());
+    let one = Options { starters: Some(vec![NodeId(1)]), ..failing(crashes(1)) };
+    let two = failing(crashes(2));
+    for (setup, options) in [(hardened, one), (Setup::numbered("chang-roberts", 3), two)] {
+        let report = search(&setup, &options);
+        assert!(report.complete && report.all_held(), "{}: {report:?}", setup.algorithm);
+    }
+}
+
+/// A leader that is back before anybody has heard of its end was announced in its former life.
+#[test]
+fn rings_elect_one_leader_although_one_comes_back_unnoticed() {
+    for algorithm in ["chang-roberts", "ring-list", "ring-active-list", "ring-k-leaders", "ring-ballot"] {
+        let report = search(
+            &Setup::numbered(algorithm, 2),
+            &failing(Budgets { crashes: 1, restarts: 1, ..Budgets::default() }),
+        );
+        assert!(report.complete && report.all_held(), "{algorithm}: {report:?}");
+    }
+}
+
+/// However often somebody is overtaken: a search in which requests have no end comes to one.
+#[test]
+fn overtaking_is_counted_up_to_a_ceiling() {
+    let forever = Options { entries: AskBudget::Forever, order: true, ..Options::default() };
+    let report = search(&Setup::numbered("raymond", 3), &forever);
+    assert!(report.complete && report.all_held(), "{report:?}");
+    let overtaking = report.overtaking.expect("the order is judged");
+    assert_eq!((overtaking.most, overtaking.bound), (3, None));
+}

@@ -165,6 +165,9 @@ pub struct SimArgs {
     /// How long a process stays inside [default: the longest delay].
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true, help_heading = LOAD)]
     pub hold: Option<Span>,
+    /// How long a process waits before it gives its request up [default: as long as it takes].
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true, help_heading = LOAD)]
+    pub give_up: Option<Span>,
     /// In an election: who starts it, and when; all, or P or P@T (repeatable) [default: the lowest id at 0].
     #[arg(long, value_name = "P[@T]|all", value_parser = parse_call, allow_hyphen_values = true, help_heading = LOAD)]
     pub start: Vec<Call>,

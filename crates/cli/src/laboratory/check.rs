@@ -157,11 +157,11 @@ fn find_mutant(about: &'static About, name: &str) -> Result<&'static Mutant, Fai
 }
 
 /// Refuses options that make no sense for the algorithm.
-fn check_family(about: &About, args: &CheckArgs, families: &[Kind]) -> Result<(), Failure> {
+fn check_family(about: &About, args: &CheckArgs, setup: &Setup, families: &[Kind]) -> Result<(), Failure> {
     let possible = about.family.searches;
     // A group that recovers relies on time, whatever its algorithm does.
     let may_recover = args.crashes.is_some() || args.suspicions.is_some() || !args.set.is_empty();
-    let relies_on_time = about.synchrony == Synchrony::Synchronous
+    let relies_on_time = about.synchrony_with(&setup.settings) == Synchrony::Synchronous
         || (possible.recovers && (may_recover || args.mutant.is_some() || args.from.is_some()));
     let (name, title) = (about.name, about.family.title);
     let foreign = |option: &str, has: fn(&Searches) -> bool| {
@@ -329,11 +329,11 @@ impl<'a> Job<'a> {
         let about = entry.about;
         let name = led.as_ref().map_or(args.mutant.as_deref(), |led| led.setup.mutant.as_deref());
         let mutant = name.map(|name| find_mutant(about, name)).transpose()?;
-        check_family(about, args, &catalogue.families())?;
         let setup = match &led {
             Some(led) => led.setup.clone(),
             None => setup(about, args, mutant)?,
         };
+        check_family(about, args, &setup, &catalogue.families())?;
         let members = Members::listed(setup.nodes.clone());
         check_named("--start", args.start.as_ref(), &members)?;
         check_named("--snapshot", Some(&Ids(args.snapshot.clone())), &members)?;

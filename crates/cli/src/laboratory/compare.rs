@@ -299,7 +299,7 @@ impl Comparison {
         *promises = Promises { promised: codes(&report.properties), other: codes(&report.not_promised) };
     }
 
-    /// Whether every number that can be compared with a formula agrees, and everything promised held.
+    /// Whether every number that can be compared with a formula agrees, and no promise was broken.
     fn agrees(&self) -> bool {
         self.points.iter().all(|point| point.disagreements() == 0 && point.failures() == 0)
     }

@@ -94,7 +94,7 @@ fn mutants(_catalogue: &Catalogue, named: &[&'static About]) -> Vec<Known> {
 /// Keys with their values where these can be listed.
 fn settings(_catalogue: &Catalogue, named: &[&'static About]) -> Vec<Known> {
     let values = |setting: &'static Setting| match setting.values {
-        Values::OneOf(words) | Values::ProcessOr(words) => words.to_vec(),
+        Values::OneOf(words) | Values::Timed { words, .. } | Values::ProcessOr(words) => words.to_vec(),
         Values::Number(..) | Values::Process | Values::Numbers => vec![setting.default],
     };
     let settings = named.iter().flat_map(|about| about.every_setting());

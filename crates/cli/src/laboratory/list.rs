@@ -148,7 +148,7 @@ pub fn needs(trigger: Trigger) -> &'static str {
 
 pub fn setting_lines(setting: &Setting) -> String {
     let values = match setting.values {
-        Values::OneOf(words) => all_marked(setting, words),
+        Values::OneOf(words) | Values::Timed { words, .. } => all_marked(setting, words),
         Values::ProcessOr(words) => all_marked(setting, words) + " | the id of a process",
         Values::Number(low, high) => format!("{low} to {high} (default {})", setting.default),
         Values::Process => format!("{} (default) | the id of a process", setting.default),
@@ -198,7 +198,7 @@ fn json(about: &About) -> Value {
 
 fn setting_json(setting: &Setting) -> Value {
     let values = match setting.values {
-        Values::OneOf(words) => json!(words),
+        Values::OneOf(words) | Values::Timed { words, .. } => json!(words),
         Values::ProcessOr(words) => json!({ "process": true, "or": words }),
         Values::Number(low, high) => json!({ "from": low, "to": high }),
         Values::Process => json!("process"),

@@ -158,6 +158,7 @@ fn plan(about: &About, args: &SimArgs, members: &Members) -> Result<Plan, Failur
         load: args.load.into(),
         think: args.think,
         hold: args.hold,
+        give_up: args.give_up,
         delay: args.delay,
         links,
         channels: args.channels.map(Into::into),
@@ -215,10 +216,10 @@ fn check_size(about: &About, plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Who relies on a longest delay must be told it.
-fn check_delays(about: &About, plan: &Plan) -> Result<(), Failure> {
+fn check_delays(about: &About, settings: &BTreeMap<String, String>, plan: &Plan) -> Result<(), Failure> {
     let spans = || plan.links.iter().map(|(_, _, span)| span).chain([&plan.delay]);
     match spans().find(|span| span.max().is_none()) {
-        Some(span) if about.synchrony == Synchrony::Synchronous && plan.t_trans.is_none() => {
+        Some(span) if about.synchrony_with(settings) == Synchrony::Synchronous && plan.t_trans.is_none() => {
             let sentence = format!("{} relies on a longest delay, and {span} has none", about.name);
             Err(Failure::new(sentence).hint("say with --t-trans what it may rely on"))
         }
@@ -259,7 +260,6 @@ impl<'j> Job<'j> {
         let members = members(args.ids.as_ref(), args.n, 3)?;
         let plan = plan(about, args, &members)?;
         check_size(about, &plan)?;
-        check_delays(about, &plan)?;
         let setup = Setup {
             algorithm: about.name.into(),
             nodes: members.iter().collect(),
@@ -269,6 +269,7 @@ impl<'j> Job<'j> {
             locks: args.locks,
             timing: Timing::default(),
         };
+        check_delays(about, &setup.settings, &plan)?;
         Ok(Self { args, given, entry, about, setup, plan, catalogue })
     }
 
@@ -479,7 +480,7 @@ impl<'j> Job<'j> {
         let Seeds { first, last } = swept.seeds;
         page += &match failing {
             None => {
-                let text = format!("seeds {first} to {last}: everything promised held ({done})");
+                let text = format!("seeds {first} to {last}: no promise was broken ({done})");
                 format!("{}{}", "✓".green(), &indented("  ", &text)[1..])
             }
             Some(outcome) => {

@@ -440,6 +440,32 @@ fn a_search_from_the_start_of_a_recorded_run_is_the_usual_one() {
     }
 }
 
+/// What was met in the recorded run the search has not met, and tokens cannot be counted once it had copies of messages.
+#[test]
+fn what_led_to_the_search_is_no_part_of_it() {
+    let desk = Desk::new();
+    let met = |report: &serde_json::Value, situation: &str| {
+        let coverage = report["coverage"].as_array().expect("a list").clone();
+        coverage.iter().find(|row| row["situation"] == situation).expect("it is a situation")["met"].clone()
+    };
+    let token = |report: &serde_json::Value| {
+        let properties = report["properties"].as_array().expect("a list").clone();
+        properties.iter().find(|property| property["name"] == "TOK").expect("it is promised").clone()
+    };
+    let records = recorded(&desk, "suzuki-kasami -n 2 --entries 1");
+    let whole = line("check suzuki-kasami -n 2 --json").ends(0).json();
+    let led = from(&desk, records, "--start 1 --json").ends(0).json();
+    for (report, two) in [(&whole, true), (&led, false)] {
+        assert_eq!(met(report, "two wait at once"), two);
+        assert_eq!(met(report, "somebody is inside"), true);
+        assert_eq!(token(report)["holds"], true);
+    }
+    let records = recorded(&desk, "suzuki-kasami -n 2 --entries 1 --duplicate 100%");
+    let doubled = token(&from(&desk, records, "--start 1 --json").ends(0).json());
+    assert!(doubled["holds"].is_null(), "{doubled}");
+    assert_eq!(doubled["detail"], "not judged after a doubled message");
+}
+
 /// What is left after everybody has asked is all that happens after that.
 #[test]
 fn a_counterexample_goes_on_from_the_recorded_run() {

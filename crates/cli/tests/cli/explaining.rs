@@ -45,7 +45,10 @@ fn every_property_that_a_report_can_name() {
     let explained = of_kind("property");
     let mut codes = quoted_after(&["property: \"", "breaks: \"", "Never(\"", "NobodyStarves(\""]);
     assert!(codes.len() > 10, "{codes:?}");
-    codes.extend(["ME4", "ME5-FCFS", "ME5-TS", "ME5-HB", "ME6", "ME7", "TOK", "RES"].map(str::to_owned));
+    codes.extend(
+        ["ME4", "ME5-FCFS", "ME5-TS", "ME5-HB", "ME6", "ME7", "TOK", "RES", "GRANT", "LOST"]
+            .map(str::to_owned),
+    );
     let missing: Vec<_> = codes.difference(&explained).collect();
     assert!(missing.is_empty(), "{missing:?} among {explained:?}");
     for topic in topics().iter().filter(|topic| topic["kind"] == "property") {

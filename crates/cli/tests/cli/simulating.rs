@@ -202,7 +202,7 @@ fn a_failing_run_is_told_in_full() {
 #[test]
 fn a_sweep_in_which_all_holds_is_one_line() {
     let page = line("sim lamport --seeds 3..7 --entries 1").ends(0).out;
-    assert!(page.contains("✓ seeds 3 to 7: everything promised held (5 runs, 15 entries"), "{page}");
+    assert!(page.contains("✓ seeds 3 to 7: no promise was broken (5 runs, 15 entries"), "{page}");
     let sweep = line("sim lamport --seeds 5 --entries 1 --json").ends(0).json();
     assert_eq!((&sweep["runs"], &sweep["failing_seed"]), (&5.into(), &serde_json::Value::Null));
 }

@@ -16,9 +16,8 @@ broke among the states nearest to the beginning. [verified.md](verified.md) has 
 *Never met* names situations that a search did not come to although it went to its end: its verdict says nothing of them. *Beyond
 what is assumed*: a message is lost or doubled, or in an election the living are called dead.
 
-What is broken and not beyond that: `handoff=acked` relies on time-outs that outlast a message, and time is not counted in these rows;
-with `--ticks 1` nothing breaks in 50,000 states of two processes. `watch=heartbeat` never comes to rest, which is what END asks for. An election on a ring names two
-leaders in what counts as one election if a leader restarts before it is called dead; that is open.
+What is broken and not beyond that: `watch=heartbeat` never comes to rest, which is what END asks for. Where an algorithm relies on
+time, or does so with a setting of its row (`handoff=acked`), messages take at most one tick unless the row says otherwise.
 
 ```sh
 conclave check --all mutex --states 5000 --markdown

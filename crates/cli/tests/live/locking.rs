@@ -100,7 +100,7 @@ fn try_out(algorithm: &str) {
         let properties = report["properties"].as_array().expect("a list");
         properties.iter().any(|found| found["name"] == property && found["holds"] == true)
     };
-    assert!(["ME1", "FENCE", "RES", "ME2", "ME3"].into_iter().all(holds), "{report}");
+    assert!(["ME1", "FENCE", "RES", "GRANT", "LOST", "ME2"].into_iter().all(holds), "{report}");
 
     let statuses = live.statuses();
     let served: u64 = statuses.iter().map(|status| status.desk.served).sum();

@@ -8,7 +8,7 @@ export const compareTexts = {
   options: "Options", compare: "Compare", stop: "Stop", running: "Running…", stopped: "Stopped.", lost: "The connection is lost.",
   progress: (/** @type {number} */ done, /** @type {number} */ all) => `${done} of ${all} points`,
   runs: (/** @type {number} */ done) => `${done} runs`,
-  agrees: "✓ Every number agrees with its formula, and every promise held.",
+  agrees: "✓ Every number agrees with its formula, and no promise was broken.",
   disagrees: "✗ A number does not agree with its formula, or a promise failed; see the table.",
   choose: "Choose at least one algorithm.",
   plotLabel: (/** @type {string} */ title) => `${title}: a plot. Arrow keys go from point to point: left and right along a line, up and down to another algorithm.`,

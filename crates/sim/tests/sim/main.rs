@@ -20,6 +20,7 @@ mod seeds;
 mod shared_memory;
 mod singhal;
 mod snapshots;
+mod storms;
 mod survival;
 mod surviving_elections;
 mod timekeeping;

@@ -29,10 +29,13 @@ fn check_script(setup: &Setup, plan: &Plan, property: &str) -> Script {
 }
 
 fn parse_property(name: &str) -> &'static str {
-    ["ME1", "ME2", "ME3", "ME4", "ME5-FCFS", "ME5-TS", "ME5-HB", "ME6", "ME7", "FENCE", "TOK", "RES"]
-        .into_iter()
-        .find(|code| *code == name)
-        .expect("a mutant names a property")
+    [
+        "ME1", "ME2", "ME3", "ME4", "ME5-FCFS", "ME5-TS", "ME5-HB", "ME6", "ME7", "FENCE", "TOK", "RES",
+        "GRANT", "LOST",
+    ]
+    .into_iter()
+    .find(|code| *code == name)
+    .expect("a mutant names a property")
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{LOADS, plan, run_well, setup, variants};
+use crate::common::{LOADS, plan, run, run_well, seeds, setup, variants};
 use conclave_algorithms::mutex;
 use conclave_sim::span::Span;
 
@@ -80,5 +80,29 @@ fn variants_and_named_locks_break_no_promise() {
                 );
             }
         }
+    }
+}
+
+/// Whoever waits for too long gives up: nobody is let in who does not wait, and all others are served.
+#[test]
+fn requests_that_are_given_up_harm_nobody() {
+    for (algorithm, settings) in variants() {
+        let mut entries = 0;
+        for seed in seeds(60) {
+            let n = [2, 3, 5][seed as usize % 3];
+            let give_up = [Span::Constant(3_000), Span::Uniform(1_000, 60_000)][seed as usize % 2];
+            let mut plan = plan(n, LOADS[seed as usize % LOADS.len()], seed);
+            (plan.entries, plan.give_up) = (4, Some(give_up));
+            let outcome = run(&setup(algorithm, n, settings), &plan);
+            let report = &outcome.report;
+            assert!(
+                report.all_held() && report.ending == "done",
+                "{algorithm} {settings:?} -n {n} --seed {seed}: {:?}, {}",
+                outcome.violation,
+                report.ending
+            );
+            entries += report.part::<mutex::LockReport>().expect("it is an algorithm for locks").entries;
+        }
+        assert!(entries > 0, "{algorithm} {settings:?}: everybody gave up");
     }
 }

@@ -31,7 +31,9 @@ fn locks_keep_their_promises_over_seeds() {
             assert_eq!(outcome.violation, None, "{context}");
             assert_eq!(outcome.report.formula.agrees, Some(true), "{context}");
             for property in &outcome.report.properties {
-                assert_eq!(property.holds, Some(true), "{context}: {property:?}");
+                // That nobody starves no run that ends can show.
+                let expected = (property.name != "ME3").then_some(true);
+                assert_eq!(property.holds, expected, "{context}: {property:?}");
             }
         }
     }

@@ -187,8 +187,7 @@ pub fn table() -> String {
     }
     text.push_str(
         "\n- `yes`: all who are left name the one who should lead, and nobody was told of another (E1 to E5).\n\
-         - `none`: in some run somebody knows of no leader in the end, or there is no end (E2, END). Where crashes are\n  \
-         reported, this is a caller that dies before anybody who lives has heard of the call.\n\
+         - `none`: in some run somebody knows of no leader in the end, or there is no end (E2, END). Where all who had a part\n  in an election have crashed, nobody is owed a leader.\n\
          - `wrong`: in some run all agree on somebody who should not lead (E5).\n\
          - `two`: in some run two leaders are announced in one election or named in the end, or all name a dead one (E1, E3,\n  \
          E4).\n\n",

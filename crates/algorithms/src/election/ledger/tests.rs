@@ -42,6 +42,11 @@ impl Told {
         self.ledger.restart(id as usize - 1, Incarnation(2));
     }
 
+    fn hear_of_the_end(&mut self, id: u32, peer: u32) {
+        let down = Input::PeerDown { peer: NodeId(peer), life: Incarnation::FIRST };
+        self.ledger.input(id as usize - 1, &down);
+    }
+
     fn broke_e1(&self) -> bool {
         assert!(self.breaches.iter().all(|breach| breach.property == "E1" && breach.promised));
         !self.breaches.is_empty()
@@ -302,4 +307,60 @@ fn terms_are_relative() {
     };
     assert_eq!(told_in(1), told_in(3));
     assert_eq!(told_in(3).told, [(1, nodes(&[3]))]);
+}
+
+/// The announcement of a leader that is back by now still travels: to whoever has not heard of its end it is news of the
+/// life that is over. Whoever has heard of it is told of the new life.
+#[test]
+fn news_of_a_former_life_is_no_news_of_the_present_one() {
+    for has_heard in [false, true] {
+        let mut told = Told::new();
+        told.ask(1, Request::Start);
+        told.tell(3, &[3], 0);
+        told.crash(3);
+        told.restart(3);
+        if has_heard {
+            told.hear_of_the_end(1, 3);
+        }
+        told.tell(1, &[3], 0);
+        told.hear_of_the_end(1, 3);
+        told.tell(1, &[2], 0);
+        assert_eq!(told.broke_e1(), has_heard);
+    }
+}
+
+/// Whoever called an election may have died with all who took part in it: the others know of none.
+#[test]
+fn an_election_of_the_dead_does_not_concern_the_living() {
+    let mut told = Told::new();
+    told.ask(1, Request::Start);
+    told.crash(1);
+    assert_eq!(told.quiet(), [""; 0]);
+    told.ask(2, Request::Start);
+    assert_eq!(told.quiet(), ["E2", "E3"], "p2 has called, too");
+    told.crash(2);
+    assert_eq!(told.quiet(), [""; 0]);
+    told.believe(3, &[2]);
+    assert!(told.quiet().contains(&"E5"), "p3 knows of a leader");
+}
+
+/// It was told of the death, and not yet of the return: it leads without the other, which is right as far as it can know. A
+/// wrong suspicion excuses nobody.
+#[test]
+fn who_has_not_heard_of_a_return_goes_on_without_it() {
+    for (is_back, breaks) in [(true, false), (false, true)] {
+        let mut told = Told::new();
+        told.elect(1);
+        told.ask(2, Request::Start);
+        told.crash(1);
+        if is_back {
+            told.crash(3);
+            told.restart(3);
+        }
+        told.hear_of_the_end(2, 3);
+        told.believe(3, &[]);
+        told.tell(2, &[2], 0);
+        told.tell(3, &[3], 0);
+        assert_eq!(told.broke_e1(), breaks, "p3 is back: {is_back}");
+    }
 }

@@ -4,7 +4,7 @@ use crate::{Algorithm, Settings};
 use alloc::string::ToString;
 use conclave_core::Role;
 
-const EVERYTHING: Scope = Scope { order: true, resource: true };
+const EVERYTHING: Scope = Scope { order: true, resource: true, forever: false };
 
 /// The ledger of a made-up run: no algorithm would take part in it.
 struct Told<A> {
@@ -43,10 +43,18 @@ impl<A: Mutex + Algorithm> Told<A> {
         self.tell(id, &Event::Granted { fence: fence(counter, id) });
     }
 
-    fn enter_and_leave(&mut self, id: u32, counter: u64) {
+    fn enter(&mut self, id: u32, counter: u64) {
         self.acquire(id);
         self.grant(id, counter);
+    }
+
+    fn enter_and_leave(&mut self, id: u32, counter: u64) {
+        self.enter(id, counter);
         self.ask(id, Request::Release);
+    }
+
+    fn lose(&mut self, id: u32, counter: u64) {
+        self.tell(id, &Event::Lost { fence: fence(counter, id) });
     }
 
     fn suspect(&mut self, id: u32, peer: u32) {
@@ -105,8 +113,8 @@ fn two_inside_break_me1_unless_the_algorithm_was_misled() {
         if misled {
             told.suspect(2, 1);
         }
-        told.grant(1, 1);
-        told.grant(2, 2);
+        told.enter(1, 1);
+        told.enter(2, 2);
         assert_eq!(told.broken(), [("ME1", !misled)]);
         assert_eq!(told.breaches[0].detail, "p1 and p2 are both inside");
     }
@@ -115,11 +123,11 @@ fn two_inside_break_me1_unless_the_algorithm_was_misled() {
 #[test]
 fn the_dead_do_not_mislead() {
     let mut told = Told::<RicartAgrawala>::new(Scope::default());
-    told.grant(1, 1);
+    told.enter(1, 1);
     told.crash(1);
     told.suspect(2, 1);
     assert!(!told.ledger.is_misled());
-    told.grant(2, 2);
+    told.enter(2, 2);
     assert_eq!(told.broken(), []);
     judge::Ledger::<RicartAgrawala>::restart(&mut told.ledger, 0, Incarnation(2));
     told.suspect(3, 1);
@@ -135,6 +143,7 @@ fn a_fence_must_grow_and_be_ones_own() {
     told.enter_and_leave(1, 2);
     assert_eq!(told.broken(), [("FENCE", true)]);
     told.breaches.clear();
+    told.acquire(1);
     told.tell(1, &Event::Granted { fence: fence(3, 2) });
     assert_eq!(told.broken(), [("FENCE", true)]);
     assert_eq!(told.breaches[0].detail, "p1 got the fence 0.3.2 of another");
@@ -161,8 +170,8 @@ fn entries_mix_only_if_the_resource_takes_an_old_fence() {
         let mut told = Told::<RicartAgrawala>::new(EVERYTHING);
         told.ledger = told.ledger.guarded_by(guard);
         told.suspect(2, 1);
-        told.grant(1, 4);
-        told.grant(2, 4);
+        told.enter(1, 4);
+        told.enter(2, 4);
         assert_eq!(told.broken().contains(&("RES", true)), broken, "{guard:?}");
     }
 }
@@ -313,7 +322,7 @@ fn settle(ledger: &mut Ledger) {
 #[test]
 fn nothing_counts_from_the_beginning() {
     let situation = |entries: u64| {
-        let mut told = Told::<Central>::new(Scope { order: true, resource: false });
+        let mut told = Told::<Central>::new(Scope { order: true, ..Scope::default() });
         for counter in 1..=entries {
             told.acquire(3);
             told.enter_and_leave(1, counter);
@@ -354,7 +363,7 @@ fn stamps_and_epochs_are_reached_by_the_visitor() {
         judge::Ledger::<A>::visit_counters(&mut told.ledger, &mut |counter| spaces.push(counter.space.name));
         spaces
     }
-    let mut stamped = Told::<RicartAgrawala>::new(Scope { order: true, resource: false });
+    let mut stamped = Told::<RicartAgrawala>::new(Scope { order: true, ..Scope::default() });
     stamped.acquire_at(1, 1);
     stamped.grant(1, 1);
     stamped.acquire_at(2, 2);
@@ -383,4 +392,82 @@ fn who_joins_is_down_before() {
     ledger.rise(3, Incarnation::FIRST);
     ledger.suspect(NodeId(9), Incarnation::FIRST);
     assert!(ledger.is_misled());
+}
+
+/// Whoever never asked is not let in, nor is who has given up, nor who is out again.
+#[test]
+fn a_grant_to_somebody_who_does_not_wait_breaks_grant() {
+    let mut told = Told::<RicartAgrawala>::new(Scope::default());
+    told.grant(1, 1);
+    assert_eq!(told.broken(), [("GRANT", true)]);
+    assert_eq!(told.breaches[0].detail, "p1 was let in and did not wait for it");
+    told.breaches.clear();
+    told.ask(1, Request::Release);
+    told.acquire(2);
+    told.ask(2, Request::Cancel);
+    told.grant(2, 2);
+    told.ask(2, Request::Release);
+    told.enter_and_leave(3, 3);
+    told.grant(3, 4);
+    assert_eq!(told.broken(), [("GRANT", true), ("GRANT", true)]);
+}
+
+/// Nobody loses what it has for no reason; once it may have been taken for dead, it may.
+#[test]
+fn an_entry_is_lost_only_where_somebody_may_have_been_taken_for_dead() {
+    type Cause = fn(&mut Told<RicartAgrawala>);
+    let causes: [(Cause, bool); 4] = [
+        (|_| {}, true),
+        (|told| told.crash(3), true),
+        (|told| told.suspect(2, 1), false),
+        (|told| judge::Ledger::<RicartAgrawala>::disturb(&mut told.ledger), false),
+    ];
+    for (nth, (cause, promised)) in causes.into_iter().enumerate() {
+        let mut told = Told::<RicartAgrawala>::new(Scope::default());
+        told.enter(1, 1);
+        cause(&mut told);
+        told.lose(1, 1);
+        assert_eq!(told.broken(), [("LOST", promised)], "cause {nth}");
+        told.breaches.clear();
+        told.enter(2, 2);
+        assert_eq!(told.broken(), [], "p1 is out");
+    }
+}
+
+/// A lease may run out whatever fails, but not if nothing does.
+#[test]
+fn a_lease_is_lost_only_after_a_failure() {
+    for fails in [false, true] {
+        let mut told = Told::<RicartAgrawala>::new(Scope::default());
+        told.ledger.promises.survives_suspicion = true;
+        told.enter(1, 1);
+        if fails {
+            told.crash(3);
+        }
+        told.lose(1, 1);
+        assert_eq!(told.broken(), [("LOST", !fails)]);
+    }
+}
+
+/// Where entries have no end, overtaking is counted as far as it matters: the same situation is the same value, however often
+/// somebody was overtaken.
+#[test]
+fn where_entries_have_no_end_overtaking_is_not_counted_forever() {
+    let overtaken = |times: u64| {
+        let mut told = Told::<Central>::new(Scope { order: true, forever: true, ..Scope::default() });
+        told.ledger.promises.overtaking = None;
+        told.acquire(3);
+        (1..=times).for_each(|counter| told.enter_and_leave(1, counter));
+        told
+    };
+    // Central promises at most two of three.
+    assert_eq!([1, 2, 3, 4].map(|times| overtaken(times).overtaking()), [1, 2, 3, 3]);
+    let (mut few, mut many) = (overtaken(3), overtaken(9));
+    settle(&mut few.ledger);
+    settle(&mut many.ledger);
+    assert_eq!(few.ledger, many.ledger);
+    many.breaches.clear();
+    many.ledger.promises.overtaking = Some(2);
+    many.grant(3, 10);
+    assert!(many.broken().contains(&("ME4", true)), "{:?}", many.broken());
 }

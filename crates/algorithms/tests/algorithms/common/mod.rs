@@ -201,7 +201,7 @@ pub fn every_setting(about: &'static About) -> Vec<Vec<(&'static str, &'static s
     let mut all = vec![Vec::new()];
     for setting in about.settings {
         let values = match setting.values {
-            Values::OneOf(words) => words,
+            Values::OneOf(words) | Values::Timed { words, .. } => words,
             Values::ProcessOr(words) => words,
             Values::Number(..) | Values::Process | Values::Numbers => &[setting.default],
         };

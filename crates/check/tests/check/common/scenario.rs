@@ -196,7 +196,7 @@ impl<U: Use> Builder<'_, U> {
     fn lock<A: Mutex + Algorithm>(self) -> U::Output {
         let members = self.members();
         let config = A::configure(&self.settings::<A>(), &members).expect("it can be set up so");
-        let scope = Scope { order: false, resource: self.scenario.budgets.suspicions > 0 };
+        let scope = Scope { resource: self.scenario.budgets.suspicions > 0, ..Scope::default() };
         let ledger = mutex::Ledger::new::<A>(&config, &members, scope);
         let goes_on =
             A::is_restless(&config) || A::asks_again(&config) || self.scenario.entries == AskBudget::Forever;

@@ -236,7 +236,7 @@ fn point_json(point: &Point) -> Value {
         "formula": { "text": formula, "exact": exact, "low": low, "high": high },
         "agrees": point.disagreements() == 0 && point.incomparable() == 0,
         "not_comparable": point.incomparable(),
-        "held": point.failures() == 0,
+        "broken": point.failures(),
         "heat": spread(point.heat()),
         "outage": outage,
         "figures": figures,

@@ -28,8 +28,8 @@ pub struct Ran {
     /// The process with most messages in and out, and how many times the mean it has.
     pub busiest: NodeId,
     pub heat: f64,
-    /// Everything promised held.
-    pub held: bool,
+    /// No promise was broken.
+    pub unbroken: bool,
     /// Virtual time in milliseconds.
     pub time: f64,
     pub figures: Vec<Figure>,
@@ -52,7 +52,7 @@ impl Point {
             formula: report.formula.clone(),
             busiest: NodeId(place as u32 + 1),
             heat: if mean > 0.0 { *most as f64 / mean } else { 1.0 },
-            held: outcome.violation.is_none() && report.all_held(),
+            unbroken: outcome.violation.is_none() && report.all_held(),
             time: report.virtual_time,
             figures: report.part.0.figures(),
         });
@@ -93,7 +93,7 @@ impl Point {
 
     /// Runs in which a promise was broken.
     pub fn failures(&self) -> usize {
-        self.runs.iter().filter(|run| !run.held).count()
+        self.runs.iter().filter(|run| !run.unbroken).count()
     }
 
     /// The formula in words, and whether it is exact.

@@ -78,14 +78,14 @@ fn source(page: &str) -> Option<String> {
 
 fn setting(setting: &Setting) -> Value {
     let values = match setting.values {
-        Values::OneOf(words) => words.join(", "),
+        Values::OneOf(words) | Values::Timed { words, .. } => words.join(", "),
         Values::ProcessOr(words) => format!("a process, {}", words.join(", ")),
         Values::Number(low, high) => format!("{low} to {high}"),
         Values::Process => "a process".into(),
         Values::Numbers => "numbers".into(),
     };
     let words = match setting.values {
-        Values::OneOf(words) | Values::ProcessOr(words) => words,
+        Values::OneOf(words) | Values::Timed { words, .. } | Values::ProcessOr(words) => words,
         _ => &[],
     };
     json!({ "name": setting.key, "values": values, "words": words, "default": setting.default, "idea": setting.help })

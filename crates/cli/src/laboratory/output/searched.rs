@@ -47,7 +47,16 @@ impl Searched<'_> {
             let bound = overtaking
                 .bound
                 .map_or_else(|| "nothing is promised".into(), |bound| format!("{bound} allowed"));
-            text += &row("overtaking", format!("at most {}, {bound}", overtaking.most));
+            // Without a bound nobody counts further than that where requests have no end.
+            let is_more = overtaking.bound.is_none()
+                && report.entries == AskBudget::Forever
+                && overtaking.most >= report.nodes as u64;
+            let most = if is_more {
+                format!("{} or more", overtaking.most)
+            } else {
+                format!("at most {}", overtaking.most)
+            };
+            text += &row("overtaking", format!("{most}, {bound}"));
         }
         text += &row("complete", self.complete());
         text += &row("assumes", report.assumes.join("; "));

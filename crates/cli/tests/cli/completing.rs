@@ -43,6 +43,7 @@ fn commands_algorithms_and_options() {
     assert_eq!(offered("conclave example --of elec"), ["election"]);
     assert_eq!(offered("conclave cluster start maek"), ["maekawa"]);
     assert_eq!(offered("conclave check lamport --verify"), ["--verify-reduction"]);
+    assert_eq!(offered("conclave group join chat --order caus"), ["causal"]);
     assert_eq!(offered("conclave sim lamport --channels "), ["fifo", "any"]);
 }
 

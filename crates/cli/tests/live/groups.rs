@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Home, Ran, ran, signal, until};
 
+/// So patient that a machine with much else to do is not taken for a dead member.
+const PATIENT: &str = "--transmission 1s --suspect-after 6s";
+
 /// A member in a terminal of its own.
 struct Member {
     child: Child,
@@ -122,7 +125,8 @@ fn texts(events: &[Value]) -> Vec<&str> {
 #[test]
 fn members_started_by_hand_deliver_in_one_order() {
     let home = Home::new();
-    let mut members: Vec<Member> = (0..3).map(|_| Member::join(&home, "chat")).collect();
+    let patient = format!("chat {PATIENT}");
+    let mut members: Vec<Member> = (0..3).map(|_| Member::join(&home, &patient)).collect();
     members.iter_mut().for_each(|member| member.until_says(": p1, p2, p3"));
     std::thread::scope(|scope| {
         for via in 1..=3 {
@@ -189,12 +193,12 @@ fn members_started_by_hand_deliver_in_one_order() {
 #[test]
 fn who_joins_later_delivers_what_is_sent_from_then_on() {
     let home = Home::new();
-    let order = "chat --order causal";
-    let mut early = [Member::join(&home, order), Member::join(&home, order)];
+    let order = format!("chat --order causal {PATIENT}");
+    let mut early = [Member::join(&home, &order), Member::join(&home, &order)];
     early.iter_mut().for_each(|member| member.until_says("-- joined"));
     send(&home, "chat", "early").ends(0);
     early.iter().for_each(|member| member.until_posts(1));
-    let mut late = Member::join(&home, order);
+    let mut late = Member::join(&home, &order);
     late.until_says("-- joined");
     send(&home, "chat --via 1", "late").ends(0);
     late.until_posts(1);
@@ -285,9 +289,10 @@ fn a_slow_reader_misses_nothing() {
 /// Far more than a message holds is sent; then a member dies, and the others report to each other what they know of the view.
 #[test]
 fn what_is_sent_in_a_view_fits_into_a_message() {
-    const MANY: usize = 250;
+    const MANY: usize = 130;
     let home = Home::new();
-    let mut members: Vec<Member> = (0..3).map(|_| Member::join(&home, "bulk")).collect();
+    let patient = format!("bulk {PATIENT}");
+    let mut members: Vec<Member> = (0..3).map(|_| Member::join(&home, &patient)).collect();
     members.iter_mut().for_each(|member| member.until_says(": p1, p2, p3"));
     let lines: String = (0..MANY).map(|k| format!("{k} {}\n", "x".repeat(9_000))).collect();
     assert_eq!(fed(home.command("group send bulk --via 1"), &lines).ends(0).out, format!("{MANY} sent\n"));
@@ -306,8 +311,8 @@ fn members_find_each_other_by_their_addresses() {
     let home = Home::new();
     let ports = conclave_live::supervisor::free_ports(2).expect("there are some");
     let [a, b] = [ports[0], ports[1]].map(|port| format!("127.0.0.1:{port}"));
-    let mut one = Member::join(&home, &format!("pair --order fifo --listen {b} --peers {a}"));
-    let mut other = Member::join(&home, &format!("pair --order fifo --listen {a} --peers {b}"));
+    let mut one = Member::join(&home, &format!("pair --order fifo --listen {b} --peers {a} {PATIENT}"));
+    let mut other = Member::join(&home, &format!("pair --order fifo --listen {a} --peers {b} {PATIENT}"));
     one.until_says("-- joined");
     other.until_says("-- joined");
     send(&home, "pair", "hello").ends(0);

@@ -2,12 +2,13 @@
 //!
 //! `runner_*` is about commands that run while something is held, and every way in which they end. `showing` is about what
 //! the other commands print, `large` about more than one message can carry, `majority` about what is said where no majority
-//! answers, `logging` about what a node writes of itself. `cluster` kills, stops and restarts nodes while clients write to
+//! answers, `logging` about what a node writes of itself, `clocks` about how far those of the nodes are apart. `cluster` kills, stops and restarts nodes while clients write to
 //! a file behind a lock; `partition` pulls a cable, `full_disk` fills a disk, `tokens` takes directories away. `hostile`,
 //! `flood` and `damage` are about those who mean no good, and what must not come of it; `soak` does many things to nodes, one
 //! after the other. `mutants` breaks the runner on
 //! purpose, `recipes` has resources that refuse late writes, and `readme` is what a newcomer types first.
 
+mod clocks;
 mod cluster;
 mod damage;
 mod fenced;

@@ -232,7 +232,11 @@ fn the_state_of_every_node_is_shown() {
     let (leader, followers) = service.roles();
     until("all of them are shown", || {
         let text = service.conclave("status").out;
-        text.lines().count() == 4 && text.contains(" leads ") && text.contains(&format!("follows {leader}"))
+        let clocks = text.lines().last().is_some_and(|line| line.starts_with("clocks beside node "));
+        text.lines().count() == 5
+            && clocks
+            && text.contains(" leads ")
+            && text.contains(&format!("follows {leader}"))
     });
     holder.let_go();
     let follower = followers[0];

@@ -36,6 +36,7 @@ pub enum GroupCommand {
 #[derive(Debug, Args)]
 pub struct GroupName {
     /// The name of the group.
+    #[arg(index = 1)]
     pub name: String,
     /// The file of a group whose members are on any machines; see `conclave node`.
     #[arg(long, value_name = "FILE")]
@@ -94,7 +95,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "NODE", value_parser = parse_id)]
     pub via: Option<NodeId>,
     /// The text; without one, every line of standard input is sent.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(index = 2, trailing_var_arg = true, allow_hyphen_values = true)]
     pub text: Vec<String>,
 }
 

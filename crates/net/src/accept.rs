@@ -72,14 +72,17 @@ type Waiting = BTreeMap<Source, BTreeMap<u64, AbortHandle>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Host(Ipv4Addr),
-    Network(u64),
+    Network([u16; 4]),
 }
 
 impl From<IpAddr> for Source {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(host) => Self::Host(host),
-            IpAddr::V6(host) => Self::Network((host.to_bits() >> 64) as u64),
+            IpAddr::V6(host) => {
+                let [a, b, c, d, ..] = host.segments();
+                Self::Network([a, b, c, d])
+            }
         }
     }
 }

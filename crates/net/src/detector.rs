@@ -132,9 +132,12 @@ impl Detector {
 
     /// For so long nothing could be heard, because this process stood still.
     pub fn excuse(&mut self, span: Duration, now: Duration) {
-        let later = |moment: Duration| if moment < now { (moment + span).min(now) } else { moment };
-        self.last_sign = later(self.last_sign);
-        self.last_beat = self.last_beat.map(later);
+        for moment in core::iter::once(&mut self.last_sign).chain(&mut self.last_beat) {
+            // What is still to come, such as the end of the grace period, needs no excuse.
+            if *moment < now {
+                *moment = (*moment + span).min(now);
+            }
+        }
     }
 
     /// From now on nothing that the peer says is read: there is too much to do with what it has said.

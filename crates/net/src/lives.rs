@@ -218,7 +218,7 @@ impl History {
     }
 
     /// The last life of which it is recorded that it has begun.
-    pub fn last_life(&self) -> u32 {
+    pub fn reached(&self) -> u32 {
         self.reached
     }
 
@@ -324,7 +324,8 @@ pub(crate) fn survey(paths: &[PathBuf], running: &BTreeSet<NodeId>) -> Result<Re
     if let Some(other) = surveys.iter().find(|life| life.opening.header != header) {
         return Err(MergeError::AnotherRun { path: other.path.clone() });
     }
-    let names = surveys.iter_mut().flat_map(|life| core::mem::take(&mut life.names)).collect();
+    let names: BTreeSet<String> =
+        surveys.iter_mut().flat_map(|life| core::mem::take(&mut life.names)).collect();
     let mut sorted: BTreeMap<NodeId, BTreeMap<u32, Survey>> = BTreeMap::new();
     for life in surveys {
         let Opening { process, life: number, .. } = life.opening;
@@ -335,7 +336,7 @@ pub(crate) fn survey(paths: &[PathBuf], running: &BTreeSet<NodeId>) -> Result<Re
     let lives = |process: &NodeId| History::of(*process, sorted.remove(process).unwrap_or_default());
     let mut histories = header.nodes.iter().map(lives).collect::<Result<Vec<_>, _>>()?;
     infer_crashes(&mut histories, running);
-    Ok(Records { header, histories, names: Names::of(names) })
+    Ok(Records { header, histories, names: Names::of(&names) })
 }
 
 /// A last life that somebody suspects to the end is over, if it did nothing afterwards, and does not run.

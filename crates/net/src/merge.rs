@@ -150,8 +150,8 @@ pub(crate) fn inferred(process: NodeId, what: What, time: u64, cause: Option<u64
 pub(crate) struct Names(BTreeMap<String, usize>);
 
 impl Names {
-    pub fn of(names: BTreeSet<String>) -> Self {
-        Self(if names.is_empty() { BTreeMap::new() } else { numbering(&names) })
+    pub fn of(names: &BTreeSet<String>) -> Self {
+        Self(if names.is_empty() { BTreeMap::new() } else { numbering(names) })
     }
 
     /// How many locks there are, if there are so many without names.

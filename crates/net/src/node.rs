@@ -410,8 +410,9 @@ impl<P: Protocol> Core<P> {
         if silent.is_over || refused.is_some_and(|why| why != Refusal::Cut) {
             return false;
         }
-        let others = self.beliefs.values().filter(|belief| belief.is_up && belief.peer.id != silent.peer.id);
-        others.into_iter().any(|other| other.peer.hears(silent.peer.id, silent.life, now))
+        let mut others =
+            self.beliefs.values().filter(|belief| belief.is_up && belief.peer.id != silent.peer.id);
+        others.any(|other| other.peer.hears(silent.peer.id, silent.life, now))
     }
 
     /// Hands one input to the state machine and stages what it wants done.

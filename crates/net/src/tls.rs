@@ -78,7 +78,7 @@ impl FromStr for Fingerprint {
             .collect::<Option<_>>()
             .ok_or_else(wrong)?;
         let bytes: Vec<u8> =
-            digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+            digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| (byte << 4) | digit)).collect();
         if digits.len() == 64 { bytes.try_into().map(Self).map_err(|_| wrong()) } else { Err(wrong()) }
     }
 }

@@ -155,7 +155,7 @@ impl Weaver {
                 step.first().sent.is_none_or(|sent| sender.is_some_and(|sender| sent > sender.events))
             }
             What::Suspect { peer, life } | What::Trust { peer, life } => {
-                recorded(*peer).is_some_and(|peer| life.unwrap_or(1) > peer.last_life())
+                recorded(*peer).is_some_and(|peer| life.unwrap_or(1) > peer.reached())
             }
             _ => false,
         }

@@ -19,8 +19,6 @@ pub enum Mutant {
     SendsAllAtOnce,
     /// It keeps what it is granted after it was told that it is refused.
     KeepsWhatWasRefused,
-    /// It does not say that it missed something when it watches anew.
-    HidesGaps,
     /// It keeps of a stream nothing but what comes, and not the way to the node.
     LetsGoOfConnections,
 }

@@ -32,9 +32,8 @@ impl WorldMutant {
         ("cuts-damage", Self::Broken(Mutant::CutsDamage), 12),
         ("misses-heirs", Self::Broken(Mutant::Faulty(Fault::MissHeirs)), 35),
         ("tells-one-name", Self::Broken(Mutant::TellsOneName), 1),
-        ("hides-waiters", Self::Broken(Mutant::Faulty(Fault::HideWaiters)), 1),
+        ("hides-waiters", Self::Broken(Mutant::Faulty(Fault::HideWaiters)), 3),
         ("lets-go-of-connections", Self::Client(client::Mutant::LetsGoOfConnections), 2),
-        ("hides-gaps", Self::Client(client::Mutant::HidesGaps), 1),
         ("trusts-timers", Self::Client(client::Mutant::TrustsTimers), 1),
     ];
 

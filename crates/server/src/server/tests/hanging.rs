@@ -25,7 +25,10 @@ impl Trio {
         for (&id, disk) in &disks {
             servers.insert(id, start(&lines, id, 3, disk, &wall).await);
         }
-        Self { lines, disks, servers }
+        let trio = Self { lines, disks, servers };
+        let take_part = || (1..=3).all(|id| trio.status(id).settled && trio.status(id).leader.is_some());
+        eventually("all nodes take part", || take_part().then_some(())).await;
+        trio
     }
 
     fn hang(&self, id: u64, hangs: bool) {

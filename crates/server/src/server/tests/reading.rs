@@ -20,6 +20,8 @@ async fn whoever_follows_changes_does_not_stay_with_a_leader_without_a_majority(
     let election = v1::ObserveRequest { name: "a".to_owned(), ..v1::ObserveRequest::default() };
     let mut observed = node.observe(election).await.unwrap().into_inner();
     assert!(watched.message().await.unwrap().is_some() && observed.message().await.unwrap().is_some());
+    // A batch that is refused would send everybody away.
+    sleep(Duration::from_secs(2)).await;
     for (_, server) in servers.iter().filter(|(id, _)| **id != leader) {
         server.consensus().shutdown().await;
     }

@@ -47,6 +47,11 @@ impl Told {
         self.ledger.input(id as usize - 1, &down);
     }
 
+    fn hear_of_the_return(&mut self, id: u32, peer: u32) {
+        let up = Input::PeerUp { peer: NodeId(peer), life: Incarnation(2) };
+        self.ledger.input(id as usize - 1, &up);
+    }
+
     fn broke_e1(&self) -> bool {
         assert!(self.breaches.iter().all(|breach| breach.property == "E1" && breach.promised));
         !self.breaches.is_empty()
@@ -321,9 +326,12 @@ fn news_of_a_former_life_is_no_news_of_the_present_one() {
         told.restart(3);
         if has_heard {
             told.hear_of_the_end(1, 3);
+            told.hear_of_the_return(1, 3);
         }
         told.tell(1, &[3], 0);
-        told.hear_of_the_end(1, 3);
+        if !has_heard {
+            told.hear_of_the_end(1, 3);
+        }
         told.tell(1, &[2], 0);
         assert_eq!(told.broke_e1(), has_heard);
     }

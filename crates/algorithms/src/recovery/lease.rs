@@ -150,8 +150,10 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     fn maybe_confirmed(&mut self, lock: &K, out: &mut impl Effects<Self>) {
         let (group, time) = (self.group.iter().collect(), self.lease_time());
+        let unconfirmed = self.is_mutant(Mutation::Unconfirmed);
         let Some(lease) = self.leases.get_mut(lock) else { return };
-        if lease.confirmed || !is_majority(&lease.confirmed_by, &group) {
+        let enough = is_majority(&lease.confirmed_by, &group) || (unconfirmed && lease.granted.is_some());
+        if lease.confirmed || !enough {
             return;
         }
         lease.confirmed = true;

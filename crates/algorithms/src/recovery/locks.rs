@@ -65,7 +65,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
             return;
         }
         let (group, id, timing, life) = (self.group.clone(), self.id, self.timing, self.life);
-        if self.epoch == Epoch::FIRST {
+        if self.epoch == Epoch::FIRST || self.is_mutant(Mutation::OpenAfresh) {
             let config = match group.max().filter(|_| A::begins_unled(&self.config.algorithm)) {
                 Some(leader) => A::led_by(&self.config.algorithm, leader),
                 None => self.config.algorithm.clone(),
@@ -140,7 +140,9 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     /// Our application no longer wants what our part waits for, or has got without its knowledge.
     fn withdraw(&mut self, lock: &K, out: &mut impl Effects<Self>) {
-        self.end_lease(lock, out);
+        if !self.is_mutant(Mutation::KeepLease) {
+            self.end_lease(lock, out);
+        }
         let holds = self.part(lock).is_some_and(|part| part.phase() == Phase::HOLDING);
         self.pass_on(lock, if holds { Request::Release } else { Request::Cancel }, out);
     }
@@ -227,14 +229,14 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
             }
         };
         if epoch > self.epoch || (epoch == self.epoch && self.unled) {
-            if self.early.len() < MOST_EARLY {
-                self.early.push(Early { epoch, lock, from, message });
-            } else {
+            if self.early.len() >= MOST_EARLY {
                 out.reject(from, "more messages wait for their epoch than there is room for");
+            } else if !self.is_mutant(Mutation::DropEarly) {
+                self.early.push(Early { epoch, lock, from, message });
             }
         } else if !self.group.contains(from) {
             self.set_right(from, epoch, out);
-        } else if epoch == self.epoch && self.is_active() {
+        } else if (epoch == self.epoch || self.is_mutant(Mutation::OldMessages)) && self.is_active() {
             if A::token_in(&message).is_some()
                 && let Some(place) = self.places.get_mut(&lock)
             {

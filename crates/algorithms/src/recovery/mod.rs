@@ -299,6 +299,121 @@ mutants! {
             name: "leave-once", breaks: "ME2", nodes: 4, trigger: Crash,
             change: "who wants to leave tells whom it takes for the leader, and nobody else if nothing comes of it",
         }
+        /// Whoever has answered a call takes part in its old epoch all the same.
+        KeepGoing {
+            name: "keep-going", breaks: "ME1", nodes: 3, trigger: Crash,
+            change: "who has answered a call goes on in the old epoch, so that what it said of itself is soon wrong",
+        }
+        /// Messages of an old epoch count in the new one.
+        OldMessages {
+            name: "old-messages", breaks: "PROTOCOL", nodes: 3, trigger: Crash,
+            change: "a message that was sent in an old epoch is taken for one of the new epoch",
+        }
+        /// Messages of an epoch that has not arrived yet are thrown away.
+        DropEarly {
+            name: "drop-early", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "a message of an epoch that has not reached its receiver yet is thrown away",
+        }
+        /// A roll is installed although a later one was called.
+        LateInstall {
+            name: "late-install", breaks: "ME1", nodes: 3, trigger: Crash,
+            change: "who has answered a later call installs the roll of an earlier one all the same",
+        }
+        /// What an application did while the roll was called is forgotten.
+        NoCatchUp {
+            name: "no-catch-up", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "what an application does between its report and the new epoch is not made up for",
+        }
+        /// Whoever comes back says so once.
+        CheckInOnce {
+            name: "check-in-once", breaks: "ME3", nodes: 3, trigger: Restart,
+            change: "who is not in a roll for long does not ask again to be let in",
+        }
+        /// Nobody is told that it was left out.
+        TellNobody {
+            name: "tell-nobody", breaks: "ME3", nodes: 3, trigger: Suspicion,
+            change: "nobody tells a process that lives that it is in the roll no more",
+        }
+        /// The death of a member is no reason for a new roll.
+        IgnoreDeath {
+            name: "ignore-death", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "the roll is not called when a member has died",
+        }
+        /// Stamps of the old epoch can be later than the roll.
+        ClockBehind {
+            name: "clock-behind", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "the time of a roll is not later than the requests in it",
+        }
+        /// Only the last roll and those who have checked in are called.
+        MembersOnly {
+            name: "members-only", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "who is known and is not in the last roll is not called, though it may have a part in another",
+        }
+        /// A leader that leaves convenes the epoch of the others.
+        AbsentConvener {
+            name: "absent-convener", breaks: "PROTOCOL", nodes: 3, trigger: Schedule,
+            change: "a leader that leaves names itself as the convener of the roll in which it is not",
+        }
+        /// Nobody asks who is up again.
+        NoPoll {
+            name: "no-poll", breaks: "ME3", nodes: 3, trigger: Restart,
+            change: "the leader does not ask those who are missing whether they are up again",
+        }
+        /// Nobody looks for a token.
+        NoSearch {
+            name: "no-search", breaks: "ME3", nodes: 3, trigger: Schedule,
+            change: "a token that is missed for long is not looked for",
+        }
+        /// Who does not say where the token is holds up the search.
+        ProbeSilent {
+            name: "probe-silent", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "where silence means death, the search for the token waits for the silent all the same",
+        }
+        /// Epochs that the algorithm has begun by itself are not looked at.
+        OwnEpochs {
+            name: "own-epochs", breaks: "FENCE", nodes: 3, trigger: Crash,
+            change: "a new epoch may be earlier than one that the algorithm has begun by itself",
+        }
+        /// A part of an old epoch is forgotten with the locks that nobody wants, and so is how far it has come.
+        OpenAfresh {
+            name: "open-afresh", breaks: "FENCE", nodes: 3, trigger: Crash,
+            change: "a lock that comes into being in a later epoch begins as in the first",
+        }
+        /// Nobody waits for a majority to confirm a grant.
+        Unconfirmed {
+            name: "unconfirmed", breaks: "ME1", nodes: 3, trigger: Suspicion,
+            change: "who is granted the lock enters before a majority has confirmed it",
+        }
+        /// What was granted in an old epoch can be confirmed in the new one.
+        KeepOldGrant {
+            name: "keep-old-grant", breaks: "ME1", nodes: 3, trigger: Suspicion,
+            change: "what was granted in an old epoch is confirmed in the new one",
+        }
+        /// The lease of a request that was given up goes on.
+        KeepLease {
+            name: "keep-lease", breaks: "ME1", nodes: 2, trigger: Schedule,
+            change: "what was granted to a request that was given up is confirmed for the next one",
+        }
+        /// Who has answered needs no quarantine.
+        TrustAnswer {
+            name: "trust-answer", breaks: "ME1", nodes: 2, trigger: Suspicion,
+            change: "nobody waits for the lease of a process that has answered and is left out all the same",
+        }
+        /// An acceptor forgets what it has promised.
+        AcceptAny {
+            name: "accept-any", breaks: "ME1", nodes: 5, trigger: Suspicion,
+            change: "a member accepts a roll although it has answered a later call",
+        }
+        /// What may have been chosen is not proposed again.
+        ProposeAnew {
+            name: "propose-anew", breaks: "ME1", nodes: 5, trigger: Suspicion,
+            change: "a roll of one's own is proposed although another may have been chosen",
+        }
+        /// The election does not know newcomers.
+        NarrowElectorate {
+            name: "narrow-electorate", breaks: "ME3", nodes: 3, trigger: Crash,
+            change: "the election is not told who belongs to the group now",
+        }
         /// Only a timer ends a lease.
         LateLease {
             name: "late-lease", breaks: "FENCE", nodes: 5, trigger: Crash,
@@ -905,7 +1020,12 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     /// Whether the algorithm goes on: we are a member, and nobody is calling a roll.
     fn is_active(&self) -> bool {
-        self.is_member && self.gathered_by.is_none()
+        self.is_member && (self.gathered_by.is_none() || self.is_mutant(Mutation::KeepGoing))
+    }
+
+    /// Whether this rule is the one that is broken on purpose.
+    fn is_mutant(&self, mutation: Mutation) -> bool {
+        self.config.mutation == Some(mutation)
     }
 
     /// Who leads, as far as we know.

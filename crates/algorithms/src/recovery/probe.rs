@@ -58,7 +58,8 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
     }
 
     pub(super) fn search(&mut self, lock: &K, out: &mut impl Effects<Self>) {
-        if !A::moves_token(&self.config.algorithm) || !self.is_active() {
+        let searches = A::moves_token(&self.config.algorithm) && !self.is_mutant(Mutation::NoSearch);
+        if !searches || !self.is_active() {
             return;
         }
         self.open(lock, out);
@@ -138,7 +139,8 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
     /// Who is dead has no token that counts.
     pub(super) fn on_probe_timeout(&mut self, lock: &K, out: &mut impl Effects<Self>) {
         let probe = self.places.get_mut(lock).and_then(|place| place.probe.as_mut());
-        let Some(probe) = probe else { return };
+        let is_patient = self.config.mutation == Some(Mutation::ProbeSilent);
+        let Some(probe) = probe.filter(|_| !is_patient) else { return };
         for silent in core::mem::take(&mut probe.missing) {
             self.give_up(silent, self.life_of(silent));
         }

@@ -73,7 +73,7 @@ impl<K: Key> Round<K> {
     /// Whether somebody in the last roll will not be in the next and may have a lease, whether it has answered or not, or has
     /// come back since and knows nothing of the lease that it had. If a member of both says that it is inside the only lock,
     /// nobody else of the last roll is.
-    fn may_leave_out_a_holder(&self) -> bool {
+    fn may_leave_out_a_holder(&self, mutation: Option<Mutation>) -> bool {
         let (epoch, base) = self.base();
         let is_inside = |member: &NodeId| {
             let report = self.reports.get(member).filter(|report| report.epoch == epoch);
@@ -81,7 +81,8 @@ impl<K: Key> Round<K> {
             matches!(standing, Some(Standing::Inside { .. }))
         };
         let goes_on = |member: &NodeId| {
-            self.members.contains(member) && self.reports.get(member).is_some_and(|report| report.member)
+            (self.members.contains(member) || mutation == Some(Mutation::TrustAnswer))
+                && self.reports.get(member).is_some_and(|report| report.member)
         };
         !base.iter().all(goes_on) && !self.members.iter().any(is_inside)
     }
@@ -167,15 +168,20 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         self.config.poll.is_some() && !self.is_member && self.life > Incarnation::FIRST
     }
 
-    /// Who belongs to the group and is not in its roll.
+    /// Who else belongs to the group and is not in its roll.
     fn missing(&self) -> impl Iterator<Item = NodeId> {
-        let absent = |peer: &NodeId| !self.group.contains(*peer) && !self.left.contains(peer);
+        let is_other = |peer: &NodeId| *peer != self.id && !self.left.contains(peer);
+        let absent = move |peer: &NodeId| is_other(peer) && !self.group.contains(*peer);
         self.known.iter().copied().filter(absent)
     }
 
     /// If anybody is missing, the leader asks for it at the next full period of its clock.
     pub(super) fn arm_poll(&self, out: &mut impl Effects<Self>) {
-        let Some(every) = self.config.poll.filter(|_| self.leads() && self.missing().next().is_some()) else {
+        let Some(every) = self
+            .config
+            .poll
+            .filter(|_| self.leads() && self.missing().next().is_some() && !self.is_mutant(Mutation::NoPoll))
+        else {
             return;
         };
         let every = i64::try_from(every.as_nanos()).unwrap_or(i64::MAX);
@@ -229,7 +235,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         if self.leavers.contains(&self.id) {
             return self.ask_to_leave_again(out);
         }
-        if self.is_active() {
+        if self.is_active() || self.is_mutant(Mutation::CheckInOnce) {
             return;
         }
         self.newcomers.insert(self.id);
@@ -247,8 +253,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
             self.config.consent == Consent::Majority || called.is_some_and(|life| self.life_of(*peer) > life)
         };
         let is_there = |peer: &&NodeId| !self.down.contains_key(*peer);
-        let asks_again = self.config.mutation != Some(Mutation::VoteOnce);
-        if asks_again && self.leads() && owing.iter().filter(is_there).any(is_lost) {
+        if !self.is_mutant(Mutation::VoteOnce) && self.leads() && owing.iter().filter(is_there).any(is_lost) {
             self.gather_again(out);
         } else {
             self.arm_check_in(out);
@@ -267,7 +272,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     /// Nobody has let us go: perhaps whom we take for the leader takes somebody else for it. So we tell everyone.
     fn ask_to_leave_again(&self, out: &mut impl Effects<Self>) {
-        if !self.is_member || self.config.mutation == Some(Mutation::LeaveOnce) {
+        if !self.is_member || self.is_mutant(Mutation::LeaveOnce) {
             return;
         }
         // While a roll is called it is not known yet whether we are in it.
@@ -345,7 +350,8 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     /// Tells a process that has missed a roll in which it is not; only those who were not there still use an old one.
     pub(super) fn set_right(&self, peer: NodeId, epoch: Epoch, out: &mut impl Effects<Self>) {
-        if self.is_active() && !self.group.contains(peer) && epoch <= self.epoch {
+        let tells = self.is_active() && !self.is_mutant(Mutation::TellNobody);
+        if tells && !self.group.contains(peer) && epoch <= self.epoch {
             out.send(peer, Msg::Expelled { epoch: self.epoch, group: self.group.iter().collect() });
         }
     }
@@ -369,7 +375,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     /// Takes a process for dead.
     pub(super) fn give_up(&mut self, peer: NodeId, life: Incarnation) {
-        if self.group.contains(peer) {
+        if self.group.contains(peer) && !self.is_mutant(Mutation::IgnoreDeath) {
             self.ended.insert(peer);
         }
         // The end of a life is no news of the next one.
@@ -424,7 +430,8 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
     fn next_members(&self) -> Vec<NodeId> {
         // Also those who have no part in the last epoch: they may be about to get one by somebody else's roll.
         let mut members: Vec<_> = self.group.iter().filter(|peer| self.stays(*peer)).collect();
-        for peer in self.known.iter().chain(&self.newcomers).copied().chain([self.id]) {
+        let outsiders = self.known.iter().filter(|_| !self.is_mutant(Mutation::MembersOnly));
+        for peer in outsiders.chain(&self.newcomers).copied().chain([self.id]) {
             if self.stays(peer) {
                 add_member(&mut members, peer);
             }
@@ -556,7 +563,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
             return;
         }
         // Where the algorithm begins epochs of its own, ours must be later than all of them.
-        if report.heard >= ballot {
+        if report.heard >= ballot && self.config.mutation != Some(Mutation::OwnEpochs) {
             return self.on_outranked(ballot, report.heard, out);
         }
         // It may know of members of whom we do not, and of some who are none any more.
@@ -594,19 +601,19 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
             }
         }
         if self.config.consent == Consent::Living {
-            let calls_again = self.config.mutation != Some(Mutation::CallOnce);
+            let calls_again = !self.is_mutant(Mutation::CallOnce);
             // They may have a part already in a roll that has not reached us, and all who answer are to know in which life.
             if calls_again && (self.has_more_to_ask() || self.is_outdated(round)) {
                 return self.gather_again(out);
             }
-            let goes_on = self.config.mutation == Some(Mutation::GoOnAlone);
+            let goes_on = self.is_mutant(Mutation::GoOnAlone);
             if !goes_on && !round.is_grounded(&self.left) {
                 return self.set_stage(Stage::Alone);
             }
         }
         out.disarm(Timer::Gather);
-        let waits = self.config.mutation != Some(Mutation::NoQuarantine);
-        if waits && self.config.consent == Consent::Majority && round.may_leave_out_a_holder() {
+        let waits = self.config.consent == Consent::Majority && !self.is_mutant(Mutation::NoQuarantine);
+        if waits && round.may_leave_out_a_holder(self.config.mutation) {
             self.set_stage(Stage::Quarantine);
             return out.arm(Timer::Quarantine, self.quarantine());
         }
@@ -629,12 +636,13 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         let Some(round) = &self.round else { return };
         let (ballot, (base, acceptors)) = (round.ballot, round.base());
         if self.config.consent == Consent::Living {
-            let roll = call(round, self.id);
+            let roll = call(round, self.id, self.config.mutation);
             return self.decide(ballot, &roll, out);
         }
         let last = round.reports.values().filter(|report| report.epoch == base);
-        let accepted = last.filter_map(|report| report.accepted.clone());
-        let proposal = Proposal::new(accepted, || call(round, self.id));
+        let binding = last.filter(|_| !self.is_mutant(Mutation::ProposeAnew));
+        let accepted = binding.filter_map(|report| report.accepted.clone());
+        let proposal = Proposal::new(accepted, || call(round, self.id, self.config.mutation));
         let roll = proposal.value.clone();
         self.set_stage(Stage::Proposing(proposal));
         let others = acceptors.iter().copied().filter(|acceptor| *acceptor != self.id);
@@ -652,6 +660,9 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         roll: GroupRoll<K>,
         out: &mut impl Effects<Self>,
     ) {
+        if self.is_mutant(Mutation::AcceptAny) {
+            self.acceptor.promised = ballot;
+        }
         // What was chosen before is over: an old roll comes too late.
         if roll.epoch <= self.epoch || !self.acceptor.accept(ballot, roll) {
             return out.send(from, Msg::Outranked { ballot, promised: self.acceptor.promised });
@@ -692,7 +703,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         for member in round.members.clone() {
             round.reports.entry(member).or_insert_with(|| idle.clone());
         }
-        let roll = call(round, self.id);
+        let roll = call(round, self.id, None);
         self.decide(ballot, &roll, out);
     }
 
@@ -700,7 +711,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
         // A roll that all the living have agreed to is void once one of them has answered a later call. One that a
         // majority has chosen stands, whatever came after.
         let void = self.config.consent == Consent::Living && ballot < self.acceptor.promised;
-        if void || roll.epoch <= self.epoch {
+        if (void && !self.is_mutant(Mutation::LateInstall)) || roll.epoch <= self.epoch {
             return;
         }
         self.acceptor.promise(ballot);
@@ -709,7 +720,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 }
 
 /// Makes the roll from the answers.
-fn call<K: Key>(round: &Round<K>, convener: NodeId) -> GroupRoll<K> {
+fn call<K: Key>(round: &Round<K>, convener: NodeId, mutation: Option<Mutation>) -> GroupRoll<K> {
     // Of two who are inside, one was taken for dead when the other was let in.
     let mut last: BTreeMap<&K, Fence> = BTreeMap::new();
     for report in round.members.iter().filter_map(|id| round.reports.get(id)) {
@@ -729,7 +740,7 @@ fn call<K: Key>(round: &Round<K>, convener: NodeId) -> GroupRoll<K> {
         standings
     };
     let mut clock = LamportClock::default();
-    for report in round.reports.values() {
+    for report in round.reports.values().filter(|_| mutation != Some(Mutation::ClockBehind)) {
         clock.witness(report.time);
     }
     clock.tick();
@@ -737,7 +748,11 @@ fn call<K: Key>(round: &Round<K>, convener: NodeId) -> GroupRoll<K> {
     let standings: Vec<_> = standings.collect();
     // One that calls the roll in order to leave is not in it.
     let stays = standings.iter().any(|(id, _)| *id == convener);
-    let heir = standings.iter().map(|(id, _)| *id).max().filter(|_| !stays);
+    let heir = standings
+        .iter()
+        .map(|(id, _)| *id)
+        .max()
+        .filter(|_| !stays && mutation != Some(Mutation::AbsentConvener));
     GroupRoll { epoch: round.ballot, convener: heir.unwrap_or(convener), standings, clock }
 }
 
@@ -812,7 +827,9 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     fn become_member(&mut self, roll: &GroupRoll<K>, out: &mut impl Effects<Self>) {
         out.disarm(Timer::CheckIn);
-        out.emit(Told::Members(self.group.iter().collect()));
+        if !self.is_mutant(Mutation::NarrowElectorate) {
+            out.emit(Told::Members(self.group.iter().collect()));
+        }
         for lock in self.held() {
             if roll.of(&lock).inside().is_none_or(|(inside, _)| inside != self.id) {
                 self.lose(&lock, out);
@@ -841,6 +858,9 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     /// What was granted in an old epoch and not confirmed is void.
     fn void_grants(&mut self) {
+        if self.is_mutant(Mutation::KeepOldGrant) {
+            return;
+        }
         for lease in self.leases.values_mut() {
             lease.granted_no_more();
         }
@@ -862,6 +882,9 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
 
     /// What our application has done since we reported how we stand.
     fn catch_up(&mut self, lock: &K, roll: &GroupRoll<K>, out: &mut impl Effects<Self>) {
+        if self.is_mutant(Mutation::NoCatchUp) {
+            return;
+        }
         let own = roll.standings.iter().find(|(id, _)| *id == self.id);
         let reported = own.map(|(_, standings)| standings.of(lock));
         let holds = self.part(lock).is_some_and(|part| part.phase() == Phase::HOLDING);
@@ -872,7 +895,7 @@ impl<A: Mutex, K: Key> Assembly<A, K> {
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), Standing::Inside { .. }) => {}
             (Some(Standing::Waiting { .. } | Standing::Inside { .. }), wish) => {
                 // What the roll has just granted goes back: it must not be confirmed any more.
-                if self.config.mutation != Some(Mutation::KeepGrant) {
+                if !self.is_mutant(Mutation::KeepGrant) {
                     self.end_lease(lock, out);
                 }
                 let over = if holds { Request::Release } else { Request::Cancel };

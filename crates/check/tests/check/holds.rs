@@ -343,3 +343,21 @@ fn fences_do_not_go_back_when_both_have_crashed() {
         assert_eq!(report.counterexample.map(|found| found.property), broken, "{mutant:?}");
     }
 }
+
+/// Who gives up before a majority has confirmed its grant has no grant when it asks again: without that rule two get in.
+#[test]
+fn a_grant_that_was_given_up_is_not_confirmed_later() {
+    let options = Options {
+        entries: AskBudget::Times(2),
+        budgets: Budgets { cancels: 1, ..Budgets::default() },
+        liveness: false,
+        limits: Limits { memory: 2 << 30, states: Some(100_000), ..Limits::default() },
+        ..Options::default()
+    };
+    for (mutant, broken) in [(None, None), (Some("keep-lease"), Some("ME1"))] {
+        let mut setup = Setup { mutant: mutant.map(Into::into), ..Setup::numbered("majority", 2) };
+        setup.settings.insert("mode".into(), "view".into());
+        let report = check(&setup, &options, &mut |_| {}).expect("it can be searched");
+        assert_eq!(report.counterexample.map(|found| found.property), broken, "{mutant:?}");
+    }
+}

@@ -214,20 +214,23 @@ fn a_majority_keeps_one_inside_whatever_its_detector_says() {
 /// A mutant, the algorithm and the processes that show it, settings, crashes, and the detector.
 type Case<'a> = (&'a str, &'a str, u32, &'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
 
+const VIEW: &[(&str, &str)] = &[("mode", "view")];
+
+/// Mutants that need a run of their own.
+const CASES: [Case<'_>; 7] = [
+    ("go-on-alone", "ricart-agrawala", 2, &[], &["1@5..60", "2@50..400"], "perfect"),
+    ("call-once", "ricart-agrawala", 3, &[], &["2@12..30", "1@25..51", "3@15..51"], "late:uniform:1..60"),
+    ("no-quarantine", "majority", 2, VIEW, &[], "wrong:uniform:5..40"),
+    ("keep-grant", "majority", 3, VIEW, &["3@30..80", "1@86..100"], "late:uniform:1..60"),
+    ("vote-once", "majority", 3, VIEW, &["1@40..80", "2@90..130"], "perfect"),
+    ("leave-once", "central", 4, &[], &["2@5..90:inside"], "perfect"),
+    ("late-lease", "majority", 5, VIEW, &[], "wrong:20"),
+];
+
 /// Runs in which a rule of the recovery is needed: with the rule nothing is broken, and without it a property is.
 #[test]
 fn every_mutant_of_the_recovery_is_caught() {
-    let view: &[_] = &[("mode", "view")];
-    let cases: [Case<'_>; 7] = [
-        ("go-on-alone", "ricart-agrawala", 2, &[], &["1@5..60", "2@50..400"], "perfect"),
-        ("call-once", "ricart-agrawala", 3, &[], &["2@12..30", "1@25..51", "3@15..51"], "late:uniform:1..60"),
-        ("no-quarantine", "majority", 2, view, &[], "wrong:uniform:5..40"),
-        ("keep-grant", "majority", 3, view, &["3@30..80", "1@86..100"], "late:uniform:1..60"),
-        ("vote-once", "majority", 3, view, &["1@40..80", "2@90..130"], "perfect"),
-        ("leave-once", "central", 4, &[], &["2@5..90:inside"], "perfect"),
-        ("late-lease", "majority", 5, view, &[], "wrong:20"),
-    ];
-    for (mutant, algorithm, n, settings, crashes, word) in cases {
+    for (mutant, algorithm, n, settings, crashes, word) in CASES {
         let about = RECOVERY_MUTANTS.iter().find(|known| known.name == mutant).expect("it is declared");
         let sound = setup(algorithm, n, settings);
         let broken = Setup { mutant: Some(mutant.into()), ..sound.clone() };
@@ -240,6 +243,156 @@ fn every_mutant_of_the_recovery_is_caught() {
             is_broken
         });
         assert!(caught, "{mutant} is not caught");
+    }
+}
+
+/// What goes wrong in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Everyone crashes and comes back.
+    Crashes,
+    /// The same, and the leader asks who is up again.
+    Polled,
+    /// The same with three locks.
+    Names,
+    /// The living are called dead.
+    Wrong,
+    /// The same, and somebody stands still for a while.
+    Paused,
+    /// Somebody joins, somebody leaves, and some crash.
+    Changes,
+    /// A token is lost.
+    Token,
+    /// Somebody dies, and only its silence tells.
+    Silence,
+}
+
+/// Mutants that show in runs with troubles of any kind, the algorithm and its settings, and what goes wrong.
+const TROUBLED: [(&str, &str, &[(&str, &str)], Trouble); 19] = [
+    ("keep-going", "token-ring", &[], Trouble::Names),
+    ("old-messages", "token-ring", &[], Trouble::Crashes),
+    ("drop-early", "central", &[("coordinator", "elected")], Trouble::Crashes),
+    ("late-install", "token-ring", &[("handoff", "acked")], Trouble::Crashes),
+    ("no-catch-up", "central", &[], Trouble::Changes),
+    ("check-in-once", "majority", &[("mode", "view")], Trouble::Wrong),
+    ("tell-nobody", "token-ring", &[("handoff", "acked")], Trouble::Changes),
+    ("ignore-death", "ricart-agrawala", &[], Trouble::Polled),
+    ("clock-behind", "lamport", &[], Trouble::Crashes),
+    ("members-only", "raymond", &[], Trouble::Crashes),
+    ("absent-convener", "central", &[], Trouble::Changes),
+    ("no-poll", "ricart-agrawala", &[], Trouble::Polled),
+    ("no-search", "token-ring", &[], Trouble::Token),
+    ("probe-silent", "token-ring", &[], Trouble::Silence),
+    ("own-epochs", "token-ring", &[("handoff", "acked")], Trouble::Paused),
+    ("open-afresh", "central", &[], Trouble::Names),
+    ("narrow-electorate", "ricart-agrawala", &[], Trouble::Changes),
+    ("keep-old-grant", "majority", &[("mode", "view")], Trouble::Crashes),
+    ("trust-answer", "majority", &[("mode", "view")], Trouble::Wrong),
+];
+
+/// Of these one process after the other is led where they show: the worked examples of recovery, and the searches.
+const BY_HAND: [&str; 4] = ["accept-any", "propose-anew", "unconfirmed", "keep-lease"];
+
+/// A rule of the recovery that is missing breaks a property in some run, and the rule keeps it in the same run.
+#[test]
+fn every_mutant_shows_in_a_run_with_troubles() {
+    for (mutant, algorithm, settings, trouble) in TROUBLED {
+        let about = RECOVERY_MUTANTS.iter().find(|known| known.name == mutant).expect("it is declared");
+        let caught = (1..=1_000).any(|seed| {
+            let n = 2 + mix(seed, 5) as u32 % 4;
+            let (more, plan) = troubled(trouble, n, seed);
+            let all: Vec<_> = settings.iter().copied().chain(more).chain([("recovery", "on")]).collect();
+            let sound = setup(algorithm, n, &all);
+            let broken = Setup { mutant: Some(mutant.into()), ..sound.clone() };
+            let is_broken = run(&broken, &plan).violation.is_some_and(|found| found.property == about.breaks);
+            if is_broken {
+                recovers_well(&sound, &plan);
+            }
+            is_broken
+        });
+        assert!(caught, "{mutant} is not caught");
+    }
+}
+
+/// No mutant is forgotten: those of the tables are caught in [`mutants`](crate::mutants).
+#[test]
+fn every_mutant_of_the_recovery_has_its_place() {
+    let listed: Vec<_> = mutexes().flat_map(|about| about.mutants).map(|mutant| mutant.name).collect();
+    for mutant in RECOVERY_MUTANTS.iter().map(|mutant| mutant.name) {
+        let is_troubled = TROUBLED.iter().any(|case| case.0 == mutant);
+        let is_provoked = CASES.iter().any(|case| case.0 == mutant);
+        let places = [is_troubled, is_provoked, BY_HAND.contains(&mutant), listed.contains(&mutant)];
+        assert_eq!(places.iter().filter(|place| **place).count(), 1, "{mutant}");
+    }
+}
+
+fn troubled(trouble: Trouble, n: u32, seed: u64) -> (Vec<(&'static str, &'static str)>, Plan) {
+    let mut settings = Vec::new();
+    let mut plan = Plan { max_events: 60_000, ..crash_again_and_again(n, seed, true) };
+    let between = |salt, from: u64, to: u64| from + mix(seed, salt) % (to - from);
+    let anyone = |salt| 1 + mix(seed, salt) as u32 % n;
+    match trouble {
+        Trouble::Crashes => {}
+        Trouble::Polled => settings.push(("poll", "50")),
+        Trouble::Names => {
+            plan.locks = 3;
+            plan.faults.crashes.truncate(2);
+        }
+        Trouble::Wrong | Trouble::Paused => {
+            plan.faults.crashes.truncate(mix(seed, 7) as usize % 2);
+            plan.faults.detector =
+                detector(["wrong:20", "wrong:uniform:5..40", "wrong:60"][mix(seed, 8) as usize % 3]);
+            plan.faults.until = Some(600_000);
+            if trouble == Trouble::Paused {
+                plan.faults.crashes.clear();
+                plan.hold = Some(Span::Constant(300_000));
+                let from = between(61, 10_000, 300_000);
+                let pause = format!("{}@{from}us..{}us", anyone(60), from + between(62, 60_000, 600_000));
+                plan.faults.pauses.push(pause.parse().expect("a pause"));
+            }
+        }
+        Trouble::Changes => {
+            let leaver = anyone(65);
+            plan.faults.crashes.truncate(2);
+            plan.faults.crashes.retain(|crash| crash.process != NodeId(leaver));
+            let join = format!("{}@{}us", n + 1, between(63, 1_000, 60_000));
+            plan.faults.joins.push(join.parse().expect("a join"));
+            if n > 2 {
+                let leave = format!("{leaver}@{}us", between(64, 1_000, 90_000));
+                plan.faults.leaves.push(leave.parse().expect("a leave"));
+            }
+        }
+        Trouble::Token | Trouble::Silence => {
+            plan.faults.crashes.truncate(1);
+            if trouble == Trouble::Token {
+                plan.faults.lost_tokens.push(between(66, 1_000, 60_000));
+            } else {
+                // A dead leader must be reported, and here nobody reports anything.
+                let process = NodeId(1 + mix(seed, 67) as u32 % (n - 1));
+                plan.faults
+                    .crashes
+                    .iter_mut()
+                    .for_each(|crash| (crash.process, crash.restart) = (process, None));
+                plan.faults.detector = Detector::None;
+                settings.push(("silence", "dead"));
+            }
+            if seed.is_multiple_of(2) {
+                settings.push(("monitor", "all"));
+            }
+        }
+    }
+    (settings, plan)
+}
+
+/// A process that comes back, leads, and is not in the roll yet, asks all others whether they are up, and not itself.
+#[test]
+fn who_asks_who_is_up_again_does_not_ask_itself() {
+    for about in mutexes() {
+        for seed in 1..=60 {
+            let n = 2 + mix(seed, 5) as u32 % 4;
+            let (settings, plan) = troubled(Trouble::Polled, n, seed);
+            recovers_well(&setup(about.name, n, &settings), &plan);
+        }
     }
 }
 

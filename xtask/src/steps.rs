@@ -131,7 +131,7 @@ pub const SOAKS: &[Soak] = &[
                 name: "the long searches of the table",
                 run: || {
                     soaking(
-                        "test --locked --profile optimised --package conclave-check --test check verified::",
+                        "test --locked --profile optimised --package conclave-check --test check -- verified:: parts::",
                     )
                 },
             },

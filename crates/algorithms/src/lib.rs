@@ -59,7 +59,7 @@ pub use led::{Asked, Led, LedConfig, LedDurable, LedMessage, LedTimer, Told};
 pub use named::{Name, NameError, Named, NamedConfig, NamedEvent, NamedMessage, NamedRequest};
 pub use recovery::MUTANTS as RECOVERY_MUTANTS;
 pub use recovery::{
-    Assembly, AssemblyConfig, Consent, GroupRoll, Key, Limits, Monitor, Recovering, Standings,
-    is_mutant_of_recovery, recovers,
+    Assembly, AssemblyConfig, AssemblyMessage, AssemblyTimer, Consent, GroupRoll, Key, Limits, Monitor,
+    Recovering, Standings, is_mutant_of_recovery, recovers,
 };
 pub use settings::{Arena, Setting, SettingError, Settings, Values};

@@ -24,4 +24,4 @@ pub use model::Budgets;
 pub use refute::attempts;
 pub use report::{Counterexample, Coverage, Overtaking, Property, Report};
 pub use search::{Limits, Progress, Stopped};
-pub use sweep::{Trial, sweep};
+pub use sweep::{LONG, Swept, Trial, sweep};

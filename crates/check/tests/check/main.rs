@@ -10,6 +10,7 @@ mod memory;
 mod multicast;
 mod mutants;
 mod oracle;
+mod parts;
 mod snapshots;
 mod timekeeping;
 mod verdicts;

@@ -412,14 +412,20 @@ fn ends_of(file: &mut File) -> io::Result<Option<(Opening, Line)>> {
 /// What the application was told in a life, in order, as far as the text of its record goes.
 #[must_use]
 pub fn told(text: &str) -> Vec<String> {
-    // The opening is no line, and the last one may be cut off.
-    let mut lines: Vec<Line> = text.lines().filter_map(|line| read_line(line.as_bytes())).collect();
-    drop_half_a_step(&mut lines);
     let event = |line: Line| match line.record.what {
         What::Event { event, fence, lock } => Some(EventText { event, fence, lock }.to_string()),
         _ => None,
     };
-    lines.into_iter().filter_map(event).collect()
+    let (mut told, mut step): (Vec<String>, Vec<Line>) = (Vec::new(), Vec::new());
+    // The opening is no line, and the last one may be cut off.
+    for line in text.lines().filter_map(|line| read_line(line.as_bytes())) {
+        step.push(line);
+        // Nothing of a step of which lines are missing has left the process.
+        if step.len() > step[0].follow {
+            told.extend(step.drain(..).filter_map(event));
+        }
+    }
+    told
 }
 
 fn read_line(bytes: &[u8]) -> Option<Line> {

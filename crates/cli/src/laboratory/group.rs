@@ -54,7 +54,7 @@ fn send(args: &SendArgs, catalogue: &Catalogue) -> Result<Verdict, Failure> {
 
 fn send_one(control: &mut Control, member: NodeId, text: String) -> Result<(), Failure> {
     let length = text.len();
-    ask(control, member, Request::Send(text))
+    ask(control, member, &Request::Send(text))
         .map_err(|failure| if length > 1_024 { failure.hint("send it in pieces") } else { failure })
 }
 
@@ -68,8 +68,8 @@ fn in_line(number: u64, failure: &Failure) -> Failure {
 }
 
 /// Asks a member for something.
-fn ask(control: &mut Control, member: NodeId, request: Request) -> Result<(), Failure> {
-    let (words, _) = Multicasting::show(&request);
+fn ask(control: &mut Control, member: NodeId, request: &Request) -> Result<(), Failure> {
+    let (words, _) = Multicasting::show(request);
     match control.call(&Ask::Wish(Wish::Ask { words })).map_err(Failure::new)? {
         Answer::Word(Word::Asked) => Ok(()),
         Answer::Word(Word::Refused { why }) | Answer::Wrong(why) => Err(Failure::new(why)),

@@ -293,7 +293,7 @@ impl Talk {
             other => return Err(Failure::new(format!("the member answered something else: {other:?}"))),
         };
         // Nobody has asked it for anything yet, and it tells nothing by itself.
-        ask(&mut connect()?, id, Request::Join)?;
+        ask(&mut connect()?, id, &Request::Join)?;
         let mut printer = Printer { json: self.json };
         follow(&connect, Start::Beginning, &mut |event| {
             if self.quiet { Ok(true) } else { printer.show(event) }
@@ -306,7 +306,7 @@ impl Talk {
 fn leave(data: &Path, id: NodeId) -> Result<(), Failure> {
     let mut control = Control::connect(data).map_err(Failure::new)?;
     let before = said(&mut control)?;
-    ask(&mut control, id, Request::Leave)?;
+    ask(&mut control, id, &Request::Leave)?;
     let deadline = Instant::now() + LEAVING;
     while before.is_some() && said(&mut control)? == before && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));

@@ -286,13 +286,14 @@ fn a_slow_reader_misses_nothing() {
     });
 }
 
-/// Far more than a message holds is sent; then a member dies, and the others report to each other what they know of the view.
+/// More than a message holds is sent; then a member leaves, and all report to each other what they know of the view. Nothing is recorded, since
+/// a busy machine takes long to write so much down.
 #[test]
 fn what_is_sent_in_a_view_fits_into_a_message() {
     const MANY: usize = 130;
     let home = Home::new();
-    let patient = format!("bulk {PATIENT}");
-    let mut members: Vec<Member> = (0..3).map(|_| Member::join(&home, &patient)).collect();
+    let patient = "bulk --transmission 1s --suspect-after 30s --no-record";
+    let mut members: Vec<Member> = (0..3).map(|_| Member::join(&home, patient)).collect();
     members.iter_mut().for_each(|member| member.until_says(": p1, p2, p3"));
     let lines: String = (0..MANY).map(|k| format!("{k} {}\n", "x".repeat(9_000))).collect();
     assert_eq!(fed(home.command("group send bulk --via 1"), &lines).ends(0).out, format!("{MANY} sent\n"));
@@ -300,7 +301,7 @@ fn what_is_sent_in_a_view_fits_into_a_message() {
     let order = members[0].posts();
     assert!(members.iter().all(|member| member.posts() == order));
     let sender = members.iter().position(|member| errors(&member.said).contains("this is p1")).expect("p1");
-    members.remove(sender).kill();
+    members.remove(sender).leave();
     members.iter_mut().for_each(|member| member.until_says(": p2, p3"));
     members.into_iter().for_each(Member::leave);
 }

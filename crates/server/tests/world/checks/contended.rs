@@ -52,8 +52,9 @@ fn is_told(history: &History, index: usize) -> bool {
 /// Somebody who was told though nobody can have waited.
 fn groundless(history: &History, hold: &Hold, at: Micros) -> Option<Violation> {
     let granted = hold.asked;
-    let may_wait = |asked: &&Asked| {
-        asked.session != hold.session
+    // Another strand of the same session waits like anybody else.
+    let may_wait = |(index, asked): (usize, &Asked)| {
+        index != hold.request
             && asked.wants.iter().any(|(name, _)| hold.together.contains(name))
             && asked.began < at
             && last_wait(asked) > granted
@@ -64,7 +65,7 @@ fn groundless(history: &History, hold: &Hold, at: Micros) -> Option<Violation> {
         history.holds.iter().any(|other| other.session != hold.session && is_of(other))
     };
     let is_met =
-        history.asked.iter().any(|asked| may_wait(&asked)) || history.conversions.iter().any(may_convert);
+        history.asked.iter().enumerate().any(may_wait) || history.conversions.iter().any(may_convert);
     (!is_met).then(|| {
         let what = format!("client{} was told that somebody waits for {}", hold.client, hold.name);
         Violation::new(NAME, at, what)
@@ -86,6 +87,7 @@ fn is_for(asked: &Asked, name: &str) -> bool {
 pub const CASES: &[Case] = &[("contended_refuses_silence_and_false_alarms", || {
     let mut hold = samples::exclusive(1, 1, 10, 900_000);
     hold.end = Some(End::Released);
+    hold.request = 1;
     let mut waiter = samples::asked(2, 100, Some(110), Outcome::Granted(2));
     waiter.ended = Some(900_010);
     let mut history =

@@ -577,6 +577,25 @@ mod tests {
         assert_eq!(next.election().term(), led.election().term());
     }
 
+    /// p2 is dead when p3 joins: the message of the next election goes round it.
+    #[test]
+    fn an_election_that_begins_again_among_more_knows_who_is_down() {
+        let (members, config) = (Members::numbered(2), config::<ChangRoberts>(&[], 2));
+        let (id, timing, life) = (NodeId(1), Timing::default(), Incarnation::FIRST);
+        let boot = Boot { id, members: &members, config: &config, timing, life, saved: None };
+        let (mut led, mut out) = (Led::<ChangRoberts, Diary>::boot(boot), Vec::new());
+        led.handle(Input::Start, &mut out);
+        led.handle(Input::PeerDown { peer: NodeId(2), life }, &mut out);
+        led.handle(Input::Request(Told::Members([1, 2, 3].map(NodeId).to_vec())), &mut out);
+        out.clear();
+        led.handle(Input::Request(Told::Elect), &mut out);
+        let sent = out.iter().filter_map(|effect| match effect {
+            Effect::Send { to, .. } => Some(*to),
+            _ => None,
+        });
+        assert_eq!(sent.collect::<Vec<_>>(), [NodeId(3)]);
+    }
+
     #[test]
     fn timers_find_their_owner() {
         let mut world = World::<Led<Bully, Diary>>::numbered(1, &config::<Bully>(&[], 1));

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use conclave_core::{Incarnation, Input, Members, NodeId, Phase, Protocol};
+use conclave_core::{Incarnation, Input, Members, Message as _, NodeId, Phase, Protocol};
 
 use super::{AssemblyTimer, Recovering};
 use crate::led::LedTimer;
@@ -435,6 +435,126 @@ fn a_new_epoch_is_later_than_all_that_the_algorithm_began() {
     assert_eq!(world.observer.violation(), None);
 }
 
+/// Delivers the oldest message of this kind between these two.
+fn deliver_one<A: Mutex + Algorithm>(world: &mut Group<A>, from: u32, to: u32, kind: &str) {
+    let way = (NodeId(from), NodeId(to));
+    let between = world.in_flight().filter(|(from, to, _)| (*from, *to) == way);
+    let kinds: Vec<_> = between.map(|(_, _, message)| message.kind()).collect();
+    let nth = kinds.iter().position(|other| *other == kind);
+    let nth = nth.unwrap_or_else(|| panic!("no {kind} is on its way from p{from} to p{to}"));
+    world.deliver_nth(way.0, way.1, nth);
+}
+
+/// Delivers among these until nothing more travels between them but messages of this kind.
+fn drain_but<A: Mutex + Algorithm>(world: &mut Group<A>, side: &[u32], kind: &str) {
+    let is_inside = |id: NodeId| side.contains(&id.0);
+    let next = |world: &Group<A>| {
+        let inside = world.in_flight().filter(|(from, to, _)| is_inside(*from) && is_inside(*to));
+        let named: Vec<_> = inside.map(|(from, to, message)| (from.0, to.0, message.kind())).collect();
+        named.into_iter().find(|(_, _, other)| *other != kind)
+    };
+    while let Some((from, to, kind)) = next(world) {
+        deliver_one(world, from, to, kind);
+    }
+}
+
+/// Of five, {1, 2, 3} take the others for dead, and p3 puts its roll to the vote: p2 has accepted it, and p1 is about to.
+fn half_way_through_a_vote(mutant: Option<&str>) -> Group<Majority> {
+    let mut world = group::<Majority>(5, &[("mode", "view")], mutant);
+    for at in [1, 2, 3] {
+        for peer in [4, 5] {
+            suspect(&mut world, at, peer);
+        }
+    }
+    drain_among(&mut world, &[1, 2, 3]);
+    expire_all(&mut world, 3, &AssemblyTimer::Quarantine);
+    deliver_one(&mut world, 3, 2, "Accept");
+    deliver_one(&mut world, 2, 3, "Accepted");
+    world
+}
+
+/// From now on p1 hears {4, 5}, and the three take p2 and p3 for dead: p5 calls the roll, waits for as long as a lease may last,
+/// and puts it to the vote.
+fn change_sides(world: &mut Group<Majority>) {
+    for peer in [4, 5] {
+        let up = Input::PeerUp { peer: NodeId(peer), life: Incarnation::FIRST };
+        world.input(NodeId(1), up);
+    }
+    for at in [5, 4, 1] {
+        for peer in [2, 3] {
+            suspect(world, at, peer);
+        }
+    }
+    drain_among(world, &[1, 4, 5]);
+    expire_all(world, 5, &AssemblyTimer::Quarantine);
+}
+
+/// The roll of p3 was chosen, and p1, which has accepted it, tells p5 so: p5 has to propose it again. A roll of its own would
+/// let p4 in beside p3.
+#[test]
+fn what_a_majority_may_have_chosen_is_proposed_again() {
+    for (mutant, entered, broken) in [(None, &[3][..], None), (Some("propose-anew"), &[3, 4], Some("ME1"))] {
+        let mut world = half_way_through_a_vote(mutant);
+        deliver_one(&mut world, 3, 1, "Accept");
+        deliver_one(&mut world, 1, 3, "Accepted");
+        deliver_one(&mut world, 3, 2, "Install");
+        world.request(3, Request::Acquire);
+        drain_among(&mut world, &[2, 3]);
+        assert_eq!(order(&world), [3]);
+        change_sides(&mut world);
+        drain_among(&mut world, &[1, 4, 5]);
+        world.request(4, Request::Acquire);
+        drain_among(&mut world, &[1, 4, 5]);
+        assert_eq!(order(&world), entered, "{mutant:?}");
+        assert_eq!(world.observer.violation().map(|found| found.property), broken, "{mutant:?}");
+    }
+}
+
+/// {1, 2} and {3, 4, 5} fall apart while p1 has the votes of {2, 3}, and nobody has confirmed its grant: it must not enter, since the
+/// others have waited for leases only.
+#[test]
+fn a_grant_that_nobody_has_confirmed_lets_nobody_in() {
+    for (mutant, entered, broken) in [(None, &[4][..], None), (Some("unconfirmed"), &[1, 4], Some("ME1"))] {
+        let mut world = group::<Majority>(5, &[("mode", "view")], mutant);
+        world.request(1, Request::Acquire);
+        drain_but(&mut world, &[1, 2, 3], "Renew");
+        for at in [3, 4, 5] {
+            for peer in [1, 2] {
+                suspect(&mut world, at, peer);
+            }
+        }
+        drain_among(&mut world, &[3, 4, 5]);
+        expire_all(&mut world, 5, &AssemblyTimer::Quarantine);
+        world.request(4, Request::Acquire);
+        drain_among(&mut world, &[3, 4, 5]);
+        assert_eq!(order(&world), entered, "{mutant:?}");
+        assert_eq!(world.observer.violation().map(|found| found.property), broken, "{mutant:?}");
+    }
+}
+
+/// p1 has answered p5 before it hears of the roll of p3: it must not accept it any more. Two rolls would be chosen, and both would
+/// let somebody in.
+#[test]
+fn who_has_answered_a_later_call_accepts_no_earlier_roll() {
+    for (mutant, entered, broken) in [(None, &[4][..], None), (Some("accept-any"), &[4, 3], Some("ME1"))] {
+        let mut world = half_way_through_a_vote(mutant);
+        change_sides(&mut world);
+        for acceptor in [1, 4] {
+            deliver_one(&mut world, 5, acceptor, "Accept");
+            deliver_one(&mut world, acceptor, 5, "Accepted");
+        }
+        world.request(4, Request::Acquire);
+        drain_among(&mut world, &[4, 5]);
+        assert_eq!(order(&world), [4]);
+        deliver_one(&mut world, 3, 1, "Accept");
+        drain_among(&mut world, &[1, 3]);
+        world.request(3, Request::Acquire);
+        drain_among(&mut world, &[2, 3]);
+        assert_eq!(order(&world), entered, "{mutant:?}");
+        assert_eq!(world.observer.violation().map(|found| found.property), broken, "{mutant:?}");
+    }
+}
+
 mod many {
     //! Many locks in one group.
 
@@ -445,7 +565,6 @@ mod many {
     };
     use crate::named::{Name, NamedEvent, NamedRequest};
     use crate::recovery::Limits;
-    use conclave_core::Message as _;
 
     type Many<A> = World<Recovering<A, Name>, ()>;
 

@@ -131,6 +131,9 @@ pub struct TotalOrderConfig {
     mutation: Option<Mutation>,
 }
 
+/// More than can come to the head of the queue in one view.
+const TURNS_IN_A_VIEW: u64 = 1 << 32;
+
 /// What a request says.
 const REQUEST: &str = "request";
 /// What a release says.
@@ -173,9 +176,6 @@ impl Protocol for TotalOrder {
             Input::Request(request) if !request.fits(self.phase()) => out.emit(Event::Refused(request)),
             Input::Request(Request::Acquire) => {
                 self.state = State::Waiting;
-                if self.broken(Mutation::OwnFirst) && self.queue.push(self.id) {
-                    self.begin_turn(out);
-                }
                 self.post(REQUEST, out);
             }
             Input::Request(Request::Release | Request::Cancel) => self.become_idle(out),
@@ -267,7 +267,6 @@ impl TotalOrder {
             return false;
         }
         match post.text.as_str() {
-            REQUEST if sender == self.id && self.broken(Mutation::OwnFirst) => false,
             REQUEST => self.queue.push(sender),
             RELEASE => {
                 if sender == self.id {
@@ -285,6 +284,8 @@ impl TotalOrder {
             self.become_lost(out);
         }
         self.view = number;
+        // Who is dead may have been inside by posts that nobody else has: what it knew is smaller than all that follows.
+        self.fence.witness(FenceCounter(number.saturating_mul(TURNS_IN_A_VIEW)));
         self.group = group.iter().copied().filter(|id| self.group.contains(*id)).collect();
         !self.broken(Mutation::KeepDead) && self.queue.keep(&self.group)
     }
@@ -327,10 +328,6 @@ mutants! {
         SilentExit {
             name: "silent-exit", breaks: "ME2", nodes: 2, trigger: Schedule,
             change: "a process that leaves posts no release",
-        }
-        OwnFirst {
-            name: "own-first", breaks: "ME1", nodes: 2, trigger: Schedule,
-            change: "a process queues its own request at once, and not when it is delivered to it in its turn",
         }
         KeepDead {
             name: "keep-dead", breaks: "ME2", nodes: 3, trigger: Crash,
@@ -570,6 +567,23 @@ mod tests {
             _ => None,
         });
         assert!(fences.collect::<Vec<_>>().is_sorted_by(|a, b| a < b));
+    }
+
+    /// p3 is inside by a post that nobody else has seen when it dies: whatever follows has a larger fence.
+    #[test]
+    fn an_entry_that_nobody_heard_of_has_a_smaller_fence() {
+        let mut world = world("sequencer", 3);
+        world.request(3, Request::Acquire);
+        crash(&mut world, 3);
+        world.request(2, Request::Acquire);
+        world.drain();
+        assert_eq!(entered(&world), [3, 2]);
+        let fence = |event: &Event| match event {
+            Event::Granted { fence } => Some(*fence),
+            _ => None,
+        };
+        let fences: Vec<_> = world.events.iter().filter_map(|(_, event)| fence(event)).collect();
+        assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
     }
 
     /// Who comes back does not know the queue. It never gets in, and is in nobody's way.

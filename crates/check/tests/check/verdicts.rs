@@ -241,10 +241,12 @@ fn an_election_whose_callers_are_dead_is_over() {
 
 /// A leader that is back before anybody has heard of its end was announced in its former life.
 #[test]
-fn a_ring_elects_one_leader_although_one_comes_back_unnoticed() {
-    let budgets = Budgets { crashes: 1, restarts: 1, ..Budgets::default() };
-    let report = search(&Setup::numbered("chang-roberts", 2), &failing(budgets));
-    assert!(report.complete && report.all_held(), "{report:?}");
+fn rings_elect_one_leader_although_one_comes_back_unnoticed() {
+    for algorithm in ["chang-roberts", "ring-list", "ring-active-list", "ring-k-leaders", "ring-ballot"] {
+        let budgets = Budgets { crashes: 1, restarts: 1, ..Budgets::default() };
+        let report = search(&Setup::numbered(algorithm, 2), &failing(budgets));
+        assert!(report.complete && report.all_held(), "{algorithm}: {report:?}");
+    }
 }
 
 /// However often somebody is overtaken: a search in which requests have no end comes to one.

@@ -11,6 +11,7 @@ use conclave_algorithms::{Channels, Judge as _, Judgement, PropertyKind, Setting
 use conclave_core::{Deviation, Members, NodeId, Reading};
 use conclave_trace::{Block, Carry, Command, Script, Setup};
 
+use crate::alone::{self, Alone};
 use crate::explore::{Space, Typed};
 use crate::graph::{Graph, Lasso};
 use crate::lead::suspects;
@@ -310,6 +311,10 @@ const FIRST_LOOK: usize = 20_000;
 
 fn examine(space: Box<dyn Space>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Examined {
     let mut search = match options.reduce {
+        true if alone::is_possible(&*space) => {
+            let search = one_by_one(space, options, watch);
+            return Examined { search, lasso: None };
+        }
         true => return Examined { search: reduced(&*space, options, watch), lasso: None },
         false => Search::new(space, options.threads, options.liveness, None),
     };
@@ -359,6 +364,14 @@ fn starved(search: &Search, graph: &Graph, property: &'static str) -> Option<(&'
     let (lasso, place) = found.min_by_key(|(lasso, place)| (lasso.start, *place))?;
     let who = search.terms().members.at(place);
     Some((property, format!("{who} waits forever, and everything that can go on goes on"), lasso))
+}
+
+/// Searches with deliveries followed alone wherever nothing can tell.
+fn one_by_one(space: Box<dyn Space>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Search {
+    let mut search = Search::new(space, options.threads, false, None);
+    search.alone = Some(Alone::new(&*search.space));
+    search.run(&options.limits, watch);
+    search
 }
 
 /// Searches with commuting steps left out, after a few runs to learn from; and again whenever somebody turns out to send

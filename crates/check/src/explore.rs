@@ -5,16 +5,18 @@
 //! step stays inside [`Worker`].
 
 use core::any::Any;
+use core::hash::BuildHasher;
 
 use conclave_algorithms::application::App as _;
-use conclave_algorithms::family::{Endless, Family, timer_word};
+use conclave_algorithms::family::{Endless, EventOf, Family, timer_word};
 use conclave_algorithms::{Ledger, Sight};
 use conclave_core::{Incarnation, Message as _};
 
 use crate::action::Action;
-use crate::intern::hash_words;
-use crate::model::{Budgets, CellOf, Heard, Letter, Model, Terms, asks};
-use crate::space::{Expansion, Found, Meta, Renumbered, Root, Tables, Transition, Worker};
+use crate::effect::Outcome;
+use crate::intern::{Fixed, Interner, Memo, hash_words};
+use crate::model::{Budgets, CellOf, Heard, Letter, Model, Said, Terms, asks};
+use crate::space::{Cause, Expansion, Found, Meta, Renumbered, Root, Tables, Transition, Worker};
 
 /// An algorithm, and everything that the states found so far are made of.
 pub trait Space: Any + Send + Sync {
@@ -26,6 +28,8 @@ pub trait Space: Any + Send + Sync {
     fn afresh(&self) -> Box<dyn Space>;
     /// Somebody who expands states.
     fn explorer(&self) -> Box<dyn Explorer>;
+    /// Whether its properties look at the states of processes, and not only at what they ask and say.
+    fn looks_at_states(&self) -> bool;
     /// What is promised of runs without end.
     fn endless(&self) -> Endless;
     /// The situations that a search should meet.
@@ -42,6 +46,14 @@ pub trait Space: Any + Send + Sync {
     fn meta(&self, root: &[u32], place: usize) -> &Meta;
     /// Whether nothing is promised any more of a run without end.
     fn is_excused(&self, root: &[u32]) -> bool;
+    /// The number of the cell of a process.
+    fn cell_of(&self, root: &[u32], place: usize) -> u32;
+    /// What is asked of a cell again and again.
+    fn meta_of(&self, cell: u32) -> &Meta;
+    /// The number of what a process in this cell does with an input, worked out once.
+    fn outcome(&mut self, scout: &mut dyn Explorer, cell: u32, place: u8, cause: Cause) -> u32;
+    /// What a process does with an input.
+    fn outcome_at(&self, outcome: u32) -> &Outcome;
     /// The messages in flight between two processes.
     fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter];
     /// Whether more messages than this are in flight between two processes.
@@ -68,6 +80,8 @@ pub trait Explorer: Any + Send {
     fn actions(&self) -> &[Action];
     /// Everything that may happen in a state, and what comes of it.
     fn expand(&mut self, space: &dyn Space, root: &[u32], out: &mut Expansion);
+    /// Only one of the things that may happen in a state.
+    fn only(&mut self, space: &dyn Space, root: &[u32], nth: u16, out: &mut Expansion);
     /// Only what may happen at one process; see [`Worker::try_only`].
     fn try_only(
         &mut self,
@@ -96,12 +110,21 @@ pub trait Explorer: Any + Send {
 pub struct Typed<F: Family> {
     model: Model<F>,
     tables: Tables<F>,
+    outcomes: Vec<Outcome>,
+    worked_out: Memo<(u32, u8, Cause), u32>,
+    said: Interner<Box<[Said<EventOf<F>>]>>,
 }
 
 impl<F: Family> Typed<F> {
     /// Nothing has been seen.
     pub fn new(model: Model<F>) -> Self {
-        Self { tables: Tables::new(model.n()), model }
+        Self {
+            tables: Tables::new(model.n()),
+            model,
+            outcomes: Vec::new(),
+            worked_out: Memo::default(),
+            said: Interner::default(),
+        }
     }
 
     fn cell(&self, root: &[u32], place: usize) -> &CellOf<F> {
@@ -124,6 +147,10 @@ impl<F: Family> Space for Typed<F> {
 
     fn explorer(&self) -> Box<dyn Explorer> {
         Box::new(Worker::<F>::new(self.model.n()))
+    }
+
+    fn looks_at_states(&self) -> bool {
+        F::LOOKS_AT_STATES
     }
 
     fn endless(&self) -> Endless {
@@ -186,6 +213,33 @@ impl<F: Family> Space for Typed<F> {
         self.tables.worlds.get(root[self.model.n()]).ledger.excuses()
     }
 
+    fn cell_of(&self, root: &[u32], place: usize) -> u32 {
+        self.tables.nodes.get(root[place])[0]
+    }
+
+    fn meta_of(&self, cell: u32) -> &Meta {
+        &self.tables.metas[cell as usize]
+    }
+
+    fn outcome(&mut self, scout: &mut dyn Explorer, cell: u32, place: u8, cause: Cause) -> u32 {
+        let key = (cell, place, cause);
+        if let Some(known) = self.worked_out.get(&key) {
+            return *known;
+        }
+        let scout: &mut dyn Any = scout;
+        let scout: &mut Worker<F> = scout.downcast_mut().expect(AT_HOME);
+        let (outcome, said) = scout.outcome(&mut self.tables, &self.model, key);
+        let said = self.said.intern(Fixed.hash_one(&said), said).0;
+        let id = self.outcomes.len() as u32;
+        self.outcomes.push(Outcome { said, ..outcome });
+        self.worked_out.insert(key, id);
+        id
+    }
+
+    fn outcome_at(&self, outcome: u32) -> &Outcome {
+        &self.outcomes[outcome as usize]
+    }
+
     fn letters(&self, root: &[u32], from: usize, to: usize) -> &[Letter] {
         let node = self.tables.nodes.get(root[to]);
         self.tables.channels.get(node[1 + from - usize::from(from > to)])
@@ -232,7 +286,7 @@ impl<F: Family> Explorer for Worker<F> {
     }
 
     fn visit(&mut self, space: &dyn Space, root: &[u32]) {
-        let Typed { tables, model } = typed(space);
+        let Typed { tables, model, .. } = typed(space);
         Self::visit(self, tables, model, root);
     }
 
@@ -241,7 +295,7 @@ impl<F: Family> Explorer for Worker<F> {
     }
 
     fn expand(&mut self, space: &dyn Space, root: &[u32], out: &mut Expansion) {
-        let Typed { tables, model } = typed(space);
+        let Typed { tables, model, .. } = typed(space);
         Self::expand(self, tables, model, root, out);
     }
 
@@ -252,12 +306,17 @@ impl<F: Family> Explorer for Worker<F> {
         is_new: &dyn Fn(&[u32]) -> bool,
         out: &mut Expansion,
     ) -> bool {
-        let Typed { tables, model } = typed(space);
+        let Typed { tables, model, .. } = typed(space);
         Self::try_only(self, tables, model, place, is_new, out)
     }
 
+    fn only(&mut self, space: &dyn Space, root: &[u32], nth: u16, out: &mut Expansion) {
+        let Typed { tables, model, .. } = typed(space);
+        Self::only(self, tables, model, root, nth, out);
+    }
+
     fn follow(&mut self, space: &dyn Space, action: Action) -> Transition {
-        let Typed { tables, model } = typed(space);
+        let Typed { tables, model, .. } = typed(space);
         Self::follow(self, tables, model, action)
     }
 
@@ -266,17 +325,17 @@ impl<F: Family> Explorer for Worker<F> {
     }
 
     fn start(&mut self, space: &dyn Space, root: &[u32], place: u8) -> u32 {
-        let Typed { tables, model } = typed(space);
+        let Typed { tables, model, .. } = typed(space);
         Self::start(self, tables, model, root, place)
     }
 
     fn normal(&mut self, space: &dyn Space, root: &[u32]) {
-        let Typed { tables, model } = typed(space);
+        let Typed { tables, model, .. } = typed(space);
         Self::normal(self, tables, model, root);
     }
 
     fn budgets(&self, space: &dyn Space) -> Budgets {
-        let Typed { tables, model } = typed(space);
+        let Typed { tables, model, .. } = typed(space);
         Self::budgets(self, tables, model)
     }
 

@@ -1,9 +1,12 @@
 //! The exhaustive checker: every schedule and every failure within budgets.
 
 mod action;
+mod alone;
 mod check;
 mod coverage;
+mod effect;
 mod explore;
+mod future;
 mod graph;
 mod intern;
 mod lead;

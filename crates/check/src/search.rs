@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::action::{Action, Task};
+use crate::alone::{ALL, Alone};
 use crate::coverage::Met;
 use crate::explore::{Explorer, Space};
+use crate::future::Arrival;
 use crate::graph::{BROKEN, Graph};
 use crate::intern::{LOCAL, Row, Tuples, hash_words};
 use crate::model::Terms;
@@ -148,6 +150,8 @@ pub struct Search {
     /// The steps between states, where they are kept.
     pub graph: Option<Graph>,
     pub reduction: Option<Reduction>,
+    /// What is followed alone, where that is wanted.
+    pub alone: Option<Alone>,
     pub transitions: u64,
     /// The levels that were expanded.
     pub depth: u32,
@@ -181,6 +185,10 @@ struct Part {
     edges: Vec<(u32, Task)>,
     /// Per state, if transitions are kept: how many it has.
     degrees: Vec<u32>,
+    /// Per transition, if deliveries may be followed alone: the state, as above, and what arrives.
+    arrivals: Vec<(u32, Option<Arrival>)>,
+    /// Per state, if so: the state, and how many transitions it has.
+    expanded: Vec<(u32, u32)>,
     transitions: u64,
     stuck: Vec<u32>,
     violation: Option<(u32, Option<u16>, u32)>,
@@ -210,6 +218,7 @@ impl Search {
             workers: (0..threads.max(1)).map(|_| space.explorer()).collect(),
             graph: keeps_graph.then(Graph::default),
             reduction,
+            alone: None,
             transitions: 0,
             depth: 0,
             violation: None,
@@ -323,6 +332,20 @@ impl Search {
 
     /// Goes on until everything has been seen, a promise is broken or a limit is reached.
     pub fn run(&mut self, limits: &Limits, watch: &mut dyn FnMut(&Progress)) {
+        self.go_on(limits, watch);
+        while self.stopped.is_none() && self.violation.is_none() {
+            let Some(mut alone) = self.alone.take() else { return };
+            let again = alone.revise(&mut *self.space, &self.states);
+            self.alone = Some(alone);
+            if again.is_empty() {
+                return;
+            }
+            again.chunks(BLOCK).for_each(|states| self.block(states, limits.in_flight));
+            self.go_on(limits, watch);
+        }
+    }
+
+    fn go_on(&mut self, limits: &Limits, watch: &mut dyn FnMut(&Progress)) {
         while self.next < self.states.len() {
             if limits.depth.is_some_and(|depth| self.depth >= depth) {
                 self.stopped = Some(Stopped::Depth);
@@ -334,7 +357,8 @@ impl Search {
             }
             while self.next < self.level_ends {
                 let end = (self.next + BLOCK).min(self.level_ends);
-                self.block(end, limits.in_flight);
+                let states: Vec<u32> = (self.next as u32..end as u32).collect();
+                self.block(&states, limits.in_flight);
                 self.next = end;
                 watch(&self.progress(self.level_ends - end));
                 if (self.violation.is_some() && !self.is_going_on) || self.is_surprised {
@@ -391,7 +415,8 @@ impl Search {
     pub fn bytes(&self) -> usize {
         let workers: usize = self.workers.iter().map(|worker| worker.bytes()).sum();
         let graph = self.graph.as_ref().map_or(0, Graph::bytes);
-        self.space.bytes() + self.states.bytes() + graph + workers
+        let alone = self.alone.as_ref().map_or(0, Alone::bytes);
+        self.space.bytes() + self.states.bytes() + graph + workers + alone
     }
 
     /// Bytes that are needed on top: by the next table to grow, while it is copied, and to judge the graph in the end.
@@ -401,20 +426,25 @@ impl Search {
         self.states.roots.growth() + 2 * self.space.bytes().max(workers) + judging
     }
 
-    /// Expands the states from `next` up to here.
-    fn block(&mut self, end: usize, in_flight: Option<usize>) {
-        let (start, threads) = (self.next, self.workers.len());
-        let each = (end - start).div_ceil(threads);
+    /// Expands these states.
+    fn block(&mut self, states: &[u32], in_flight: Option<usize>) {
+        if let Some(alone) = &mut self.alone {
+            let last = states.last().map_or(0, |last| *last as usize + 1);
+            alone.choose(&mut *self.space, &self.states, last);
+        }
+        let threads = self.workers.len();
+        let each = states.len().div_ceil(threads);
         let shared = Shared {
             space: &*self.space,
             states: &self.states,
             keeps_edges: self.graph.is_some(),
             reduction: self.reduction.as_ref(),
+            chosen: self.alone.as_ref().map(Alone::chosen),
             is_going_on: self.is_going_on,
             in_flight,
         };
         let range =
-            |nth: usize| (start + nth * each).min(end) as u32..(start + (nth + 1) * each).min(end) as u32;
+            |nth: usize| &states[(nth * each).min(states.len())..((nth + 1) * each).min(states.len())];
         let parts: Vec<Part> = if threads == 1 {
             vec![shared.work(&mut *self.workers[0], range(0))]
         } else {
@@ -455,6 +485,16 @@ impl Search {
         };
         if let (Some(reduction), Some(facts)) = (&mut self.reduction, &worker.found().facts) {
             self.is_surprised |= reduction.facts.learn(facts);
+        }
+        if let Some(alone) = &mut self.alone {
+            let mut arrivals = part.arrivals.into_iter();
+            for (state, degree) in part.expanded {
+                let steps = arrivals.by_ref().take(degree as usize).map(|(to, arrival)| {
+                    let to = if to & LOCAL == 0 { to } else { fresh[(to & !LOCAL) as usize] };
+                    (to, arrival)
+                });
+                alone.note(&*self.space, state, steps);
+            }
         }
         if let Some(graph) = &mut self.graph {
             for state in part.stuck {
@@ -516,6 +556,8 @@ struct Shared<'a> {
     states: &'a States,
     keeps_edges: bool,
     reduction: Option<&'a Reduction>,
+    /// By state: the step that is followed alone, or [`ALL`]; where that is wanted.
+    chosen: Option<&'a [u16]>,
     is_going_on: bool,
     in_flight: Option<usize>,
 }
@@ -526,11 +568,18 @@ impl Shared<'_> {
         self.in_flight.is_some_and(|most| self.space.is_crowded(root, most))
     }
 
-    fn work(&self, worker: &mut dyn Explorer, range: core::ops::Range<u32>) -> Part {
+    /// What arrives by an action.
+    fn arrival(&self, root: &[u32], action: Action) -> Option<Arrival> {
+        let Action::Deliver(at) = action else { return None };
+        let letters = self.space.letters(root, usize::from(at.from), usize::from(at.to));
+        Some(Arrival { from: at.from, to: at.to, message: letters[usize::from(at.nth)].message() })
+    }
+
+    fn work(&self, worker: &mut dyn Explorer, states: &[u32]) -> Part {
         let mut part = Part::default();
         let width = self.space.terms().n() + 1;
         let mut expansion = Expansion::default();
-        for state in range {
+        for state in states.iter().copied() {
             let root = self.states.root(state);
             if self.is_crowded(root) {
                 part.is_crowded = true;
@@ -541,8 +590,12 @@ impl Shared<'_> {
                 Some(reduction) => {
                     reduction.expand(worker, self.space, self.states, root, &mut expansion);
                 }
-                None => worker.expand(self.space, root, &mut expansion),
+                None => match self.chosen.map_or(ALL, |chosen| chosen[state as usize]) {
+                    ALL => worker.expand(self.space, root, &mut expansion),
+                    nth => worker.only(self.space, root, nth, &mut expansion),
+                },
             }
+            let parent = root;
             part.is_crowded |= core::mem::take(&mut worker.found_mut().is_crowded);
             if expansion.stuck > 0 {
                 part.stuck.push(state);
@@ -565,6 +618,11 @@ impl Shared<'_> {
                     part.fresh.push(Fresh { hash, parent: state, action: *nth });
                     part.roots.extend_from_slice(root);
                 }
+                if self.chosen.is_some() {
+                    let to = known.unwrap_or(LOCAL | (part.fresh.len() as u32).saturating_sub(1));
+                    let arrival = self.arrival(parent, worker.actions()[usize::from(*nth)]);
+                    part.arrivals.push((to, arrival));
+                }
                 if self.keeps_edges {
                     let to = known.unwrap_or(LOCAL | (part.fresh.len() as u32).saturating_sub(1));
                     part.edges.push((to, found.task));
@@ -572,6 +630,9 @@ impl Shared<'_> {
             }
             if self.keeps_edges {
                 part.degrees.push(expansion.transitions.len() as u32);
+            }
+            if self.chosen.is_some() {
+                part.expanded.push((state, expansion.transitions.len() as u32));
             }
         }
         part

@@ -66,6 +66,8 @@ struct Record<F: Family> {
     is_visible: bool,
     /// Whether there may be more tokens than before.
     multiplies_tokens: bool,
+    /// Whether there are the same tokens as before.
+    keeps_tokens: bool,
     /// Where in it the process may crash.
     cuts: Box<[Cut<u32>]>,
 }
@@ -344,6 +346,14 @@ impl<F: Family> Worker<F> {
             }
         }
         is_hidden && leads_on
+    }
+
+    /// Only one of the things that may happen in a state.
+    pub fn only(&mut self, base: &Tables<F>, model: &Model<F>, root: &[u32], nth: u16, out: &mut Expansion) {
+        self.visit(base, model, root);
+        out.clear();
+        let transition = self.follow(base, model, self.actions[usize::from(nth)]);
+        out.push(nth, transition, &self.next);
     }
 
     /// What may still go wrong in the present state.

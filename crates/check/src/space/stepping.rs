@@ -6,10 +6,11 @@ use conclave_core::{Input, Protocol, Shown};
 use super::losing::{keep, ways};
 use super::{Cause, Change, Changed, Cost, Record, Retag, Tables, Trigger, Worker, channel, pairs};
 use crate::action::Action;
+use crate::effect::Outcome;
 use crate::intern::LOCAL;
 use crate::model::{ANNOUNCES, Budgets, Cut, Heard, Letter, Model, Said, Stepped, World, asks, crash};
 use conclave_algorithms::application::App as _;
-use conclave_algorithms::family::Family;
+use conclave_algorithms::family::{EventOf, Family};
 
 impl<F: Family> Worker<F> {
     /// A process takes a step. Says what that breaks, and whether a property could tell.
@@ -157,11 +158,15 @@ impl<F: Family> Worker<F> {
         let held = before.state.as_ref().and_then(F::token);
         let was_inside = self.cell(base, cell).app.is_inside();
         let Stepped { cell, sends, events, cuts } = model.step(&before, usize::from(place), input.clone());
-        let multiplies_tokens = F::is_token_based(&model.config) && {
-            let old: Vec<_> = held.into_iter().chain(carried).collect();
+        let (multiplies_tokens, keeps_tokens) = if F::is_token_based(&model.config) {
+            let mut old: Vec<_> = held.into_iter().chain(carried).collect();
             let sent = sends.iter().filter_map(|(_, message)| F::token_in(message));
-            let new: Vec<_> = cell.state.as_ref().and_then(F::token).into_iter().chain(sent).collect();
-            new.len() > old.len() || new.iter().max() > old.iter().max()
+            let mut new: Vec<_> = cell.state.as_ref().and_then(F::token).into_iter().chain(sent).collect();
+            old.sort_unstable();
+            new.sort_unstable();
+            (new.len() > old.len() || new.last() > old.last(), new == old)
+        } else {
+            (false, true)
         };
         let asks = matches!(input, Input::Request(_) | Input::PeerDown { .. } | Input::PeerUp { .. });
         let is_silent = events.is_empty() && !asks && !F::LOOKS_AT_STATES;
@@ -176,7 +181,41 @@ impl<F: Family> Worker<F> {
             effects,
         });
         let cuts = cuts.collect();
-        Record { cell, sends, input, said: events.into(), is_silent, is_visible, multiplies_tokens, cuts }
+        Record {
+            cell,
+            sends,
+            input,
+            said: events.into(),
+            is_silent,
+            is_visible,
+            multiplies_tokens,
+            keeps_tokens,
+            cuts,
+        }
+    }
+
+    /// What a process does with an input, in numbers of the tables, and what it says.
+    pub fn outcome(
+        &mut self,
+        tables: &mut Tables<F>,
+        model: &Model<F>,
+        (cell, place, cause): (u32, u8, Cause),
+    ) -> (Outcome, Box<[Said<EventOf<F>>]>) {
+        let mut record = self.record(tables, model, cell, place, cause);
+        if record & LOCAL != 0 {
+            tables.absorb(self, model.fifo);
+            record = self.record(tables, model, cell, place, cause);
+        }
+        let Record { cell, sends, said, is_silent, is_visible, keeps_tokens, .. } = self.at_record(record);
+        let is_hidden = *is_silent && !is_visible && *keeps_tokens;
+        let outcome = Outcome {
+            cell: *cell,
+            sends: sends.as_ref().into(),
+            said: 0,
+            is_hidden,
+            keeps_tokens: *keeps_tokens,
+        };
+        (outcome, said.clone())
     }
 
     /// What happens to the world, worked out once.

@@ -11,6 +11,7 @@ mod multicast;
 mod mutants;
 mod oracle;
 mod parts;
+mod reducing;
 mod snapshots;
 mod timekeeping;
 mod verdicts;

@@ -269,7 +269,11 @@ impl Checker<'_> {
             ticks: search.terms().ticks,
             states: search.states.len(),
             transitions: search.transitions,
-            depth: search.depth.saturating_sub(1),
+            // What is followed once more does not count as farther.
+            depth: match search.alone {
+                Some(_) => search.states.farthest(),
+                None => search.depth.saturating_sub(1),
+            },
             assumes: assumptions(search.terms(), options),
             complete: search.stopped.is_none() && counterexample.is_none(),
             incomplete: search.stopped.filter(|_| counterexample.is_none()),

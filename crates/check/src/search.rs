@@ -113,6 +113,16 @@ impl States {
         state
     }
 
+    /// How many steps lead to the farthest state, on the way on which it was found.
+    pub fn farthest(&self) -> u32 {
+        let mut steps: Vec<u32> = Vec::with_capacity(self.len());
+        for state in 0..self.len() {
+            let parent = self.parents.get(state);
+            steps.push(if parent == NO_PARENT { 0 } else { steps[parent as usize] + 1 });
+        }
+        steps.into_iter().max().unwrap_or(0)
+    }
+
     /// The way to a state: each state on it, and the number of the action that leads to the next.
     pub fn way_to(&self, state: u32) -> Vec<(u32, u16)> {
         let mut way = Vec::new();

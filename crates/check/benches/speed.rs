@@ -204,7 +204,8 @@ impl Use for Walk {
 
 fn searched(setup: &Setup, entries: AskBudget, reduce: bool, time: Option<Duration>) -> Report {
     let limits = Limits { memory: 1 << 30, time, ..Limits::default() };
-    let options = Options { entries, liveness: false, reduce, limits, ..Options::default() };
+    let options =
+        Options { entries, liveness: false, reduce, by_effect: reduce, limits, ..Options::default() };
     check(setup, &options, &mut |_| {}).expect("it can be searched")
 }
 

@@ -47,6 +47,9 @@ pub struct Options {
     pub liveness: bool,
     /// Whether steps that commute are followed in one order only. Not together with liveness.
     pub reduce: bool,
+    /// With `reduce`: whether steps commute is seen from what they do, not from where they happen, wherever the family lets
+    /// that be seen. Fewer states, and more time for each.
+    pub by_effect: bool,
     /// Whether timers expire at any moment although the algorithm relies on time.
     pub untimed: bool,
     /// Ticks that a message takes at most. If nothing is said, one where the algorithm relies on time, and else time is
@@ -76,6 +79,7 @@ impl Default for Options {
             order: false,
             liveness: true,
             reduce: false,
+            by_effect: false,
             untimed: false,
             ticks: None,
             threads: 1,
@@ -315,7 +319,7 @@ const FIRST_LOOK: usize = 20_000;
 
 fn examine(space: Box<dyn Space>, options: &Options, watch: &mut dyn FnMut(&Progress)) -> Examined {
     let mut search = match options.reduce {
-        true if alone::is_possible(&*space) => {
+        true if options.by_effect && alone::is_possible(&*space) => {
             let search = one_by_one(space, options, watch);
             return Examined { search, lasso: None };
         }

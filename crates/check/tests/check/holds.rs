@@ -243,12 +243,10 @@ fn overtaking_is_measured_over_all_schedules() {
     }
 }
 
-/// How many states there were, and how long it took, at each look at a search that is reduced by place: with any budget
-/// but the usual it is, even one that means nothing where nobody crashes.
+/// How many states there were, and how long it took, at each look at a reduced search.
 fn looks(algorithm: &str) -> Vec<(usize, Duration)> {
     let mut seen = Vec::new();
-    let budgets = Budgets { amnesia: true, ..Budgets::default() };
-    let options = Options { liveness: false, reduce: true, budgets, ..times(1) };
+    let options = Options { liveness: false, reduce: true, ..times(1) };
     check(&Setup::numbered(algorithm, 3), &options, &mut |progress| {
         seen.push((progress.states, progress.elapsed));
     })

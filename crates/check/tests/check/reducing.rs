@@ -9,7 +9,7 @@ const MOST: usize = 40_000;
 
 fn search(setup: &Setup, options: &Options, reduce: bool) -> Option<Report> {
     let limits = Limits { memory: 2 << 30, ..options.limits.clone() };
-    let options = Options { reduce, liveness: false, limits, ..options.clone() };
+    let options = Options { reduce, by_effect: true, liveness: false, limits, ..options.clone() };
     check(setup, &options, &mut |_| {}).ok()
 }
 

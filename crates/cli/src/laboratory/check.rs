@@ -208,7 +208,7 @@ fn check_crashes(args: &CheckArgs, members: &Members) -> Result<(), Failure> {
 
 /// The searches to make, one after the other until one breaks something: one, or those that refute a mutant.
 fn attempts(args: &CheckArgs, mutant: Option<&Mutant>, lead: &[Command]) -> Result<Vec<Options>, Failure> {
-    let safety = args.safety || args.verify_reduction;
+    let safety = args.safety || args.verify_reduction || args.by_effect;
     if args.order && safety && !args.no_reduction {
         let sentence = "--order cannot be judged when steps are left out that commute";
         return Err(Failure::new(sentence).hint("leave out --safety, or add --no-reduction"));
@@ -226,7 +226,7 @@ fn attempts(args: &CheckArgs, mutant: Option<&Mutant>, lead: &[Command]) -> Resu
 
 /// What was asked for, and the rest as usual.
 fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Options, Failure> {
-    let safety = args.safety || args.verify_reduction;
+    let safety = args.safety || args.verify_reduction || args.by_effect;
     let order = args.order || usual.order;
     Ok(Options {
         entries: args.entries.unwrap_or(usual.entries),
@@ -240,6 +240,7 @@ fn options(args: &CheckArgs, usual: &Options, lead: &[Command]) -> Result<Option
         order,
         liveness: !safety,
         reduce: safety && !args.no_reduction && !order,
+        by_effect: args.by_effect,
         untimed: args.untimed,
         ticks: args.ticks.or(usual.ticks),
         threads: args.threads.unwrap_or_else(cores),

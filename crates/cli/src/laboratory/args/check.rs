@@ -27,7 +27,7 @@ pub struct CheckArgs {
     /// and every setting of the algorithm.
     #[arg(long, conflicts_with_all = ["from", "n", "ids", "set", "stamp", "mutant", "entries", "start", "cancels", "channels",
         "ticks", "untimed", "clock", "crashes", "crash_only", "atomic_steps", "restarts", "amnesia", "drops", "duplicates",
-        "suspicions", "no_detector", "order", "safety", "verify_reduction", "paranoid", "depth", "in_flight", "save_script"])]
+        "suspicions", "no_detector", "order", "safety", "by_effect", "verify_reduction", "paranoid", "depth", "in_flight", "save_script"])]
     pub all: bool,
     /// With --all: write the table as Markdown.
     #[arg(long, requires = "all", conflicts_with = "json")]
@@ -120,6 +120,9 @@ pub struct CheckArgs {
     /// With --safety: leave out no steps.
     #[arg(long, requires = "safety", help_heading = JUDGE)]
     pub no_reduction: bool,
+    /// Judge safety with steps left out by what they do, not only by where: fewer states, more time for each.
+    #[arg(long, conflicts_with = "no_reduction", help_heading = JUDGE)]
+    pub by_effect: bool,
     /// Judge safety with steps left out and without, and compare.
     #[arg(long, conflicts_with = "no_reduction", help_heading = JUDGE)]
     pub verify_reduction: bool,

@@ -15,7 +15,8 @@ static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// One test, so that no other thread allocates meanwhile.
 #[test]
 fn nothing_is_allocated_per_message() {
-    for about in mutex::all() {
+    // But in a lock whose requests are posts of a multicast, which are texts.
+    for about in mutex::all().into_iter().filter(|about| about.name != "total-order") {
         let algorithm = about.name;
         let measured = |entries| {
             let mut plan = plan(10, Load::Saturated, 1);

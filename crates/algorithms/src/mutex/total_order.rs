@@ -114,12 +114,10 @@ impl Queue {
         }
     }
 
-    /// Only these have places from now on; says whether that brings somebody to the head.
-    fn keep(&mut self, group: &NodeSet) -> bool {
-        let head = self.head();
+    /// Only these have places from now on.
+    fn keep(&mut self, group: &NodeSet) {
         self.places.retain(|process| group.contains(*process));
         self.early.retain(|process, _| group.contains(*process));
-        head.is_some_and(|head| !group.contains(head)) && !self.places.is_empty()
     }
 }
 
@@ -242,20 +240,30 @@ impl TotalOrder {
             Effect::Reject { from, why } => out.reject(from, why),
         };
         self.multicast.handle(input, &mut erased(&mut Through::new(now, lift)));
+        let is_view = |event: &multicast::Event| matches!(event, multicast::Event::View { .. });
+        let mut views_to_come = told.iter().filter(|event| is_view(event)).count();
         for event in told {
-            self.on_told(event, out);
+            views_to_come -= usize::from(is_view(&event));
+            let is_next = self.on_told(event, out);
+            // What comes together with a new view may have been preceded by posts that only the dead have seen: whoever is at the
+            // head then is inside in the view, with a fence of the view.
+            if is_next && views_to_come == 0 {
+                self.begin_turn(out);
+            }
         }
     }
 
-    fn on_told(&mut self, event: multicast::Event, out: &mut impl Effects<Self>) {
-        let is_next = match event {
+    /// Says whether a turn begins.
+    fn on_told(&mut self, event: multicast::Event, out: &mut impl Effects<Self>) -> bool {
+        match event {
             multicast::Event::Delivered(post) => self.on_delivered(&post),
-            multicast::Event::View { number, group } => self.on_view(number, &group, out),
+            multicast::Event::View { number, group } => {
+                self.on_view(number, &group, out);
+                // Everyone counts a turn at every view, since some may have begun theirs before it.
+                true
+            }
             // Everyone is a member from the beginning.
             multicast::Event::Joined => false,
-        };
-        if is_next {
-            self.begin_turn(out);
         }
     }
 
@@ -279,7 +287,7 @@ impl TotalOrder {
     }
 
     /// Who is not in the new view is dead, or taken for dead. Who is in it for the first time does not know the queue.
-    fn on_view(&mut self, number: u64, group: &[NodeId], out: &mut impl Effects<Self>) -> bool {
+    fn on_view(&mut self, number: u64, group: &[NodeId], out: &mut impl Effects<Self>) {
         if number != self.view.saturating_add(1) {
             self.become_lost(out);
         }
@@ -287,7 +295,9 @@ impl TotalOrder {
         // Who is dead may have been inside by posts that nobody else has: what it knew is smaller than all that follows.
         self.fence.witness(FenceCounter(number.saturating_mul(TURNS_IN_A_VIEW)));
         self.group = group.iter().copied().filter(|id| self.group.contains(*id)).collect();
-        !self.broken(Mutation::KeepDead) && self.queue.keep(&self.group)
+        if !self.broken(Mutation::KeepDead) {
+            self.queue.keep(&self.group);
+        }
     }
 
     /// A view has gone by without us: the others have taken us out of their queues.
@@ -378,12 +388,13 @@ impl Mutex for TotalOrder {
         process
     }
 
-    /// Lamport's stamps are an order of the requests themselves; the others order them by arrival somewhere.
+    /// Lamport's stamps are an order of the requests themselves; the others order them by arrival somewhere. However long a request is
+    /// on its way there, those whose requests have arrived go on entering.
     fn promises(config: &Self::Config, members: &Members) -> Promises {
         let is_stamped = matches!(config.multicast, multicast::AnyConfig::LamportStamps(_));
         Promises {
             no_starvation: true,
-            overtaking: Some(members.len() as u64 - 1),
+            overtaking: is_stamped.then(|| members.len() as u64 - 1),
             stamp_order: is_stamped,
             causal_order: is_stamped,
             ..Promises::NOTHING

@@ -141,7 +141,13 @@ fn three_processes_enter_twice() {
 #[test]
 fn entering_forever() {
     for about in mutex::all() {
-        agree_that_all_holds(&Scenario::new(about.name, 2).entries(AskBudget::Forever));
+        let twice = Scenario::new(about.name, 2).entries(AskBudget::Forever);
+        // The posts of a view are part of the state, so that entering forever has no end.
+        if about.name == "total-order" {
+            agree(&twice.down_to(ENDLESS));
+        } else {
+            agree_that_all_holds(&twice);
+        }
         agree(&Scenario::new(about.name, 3).entries(AskBudget::Forever).down_to(ENDLESS));
     }
     for about in election::all() {

@@ -103,7 +103,7 @@ fn a_group_recovers_under_any_election() {
 
 #[test]
 fn a_group_whose_epochs_mix_is_refuted() {
-    for (mutant, broken) in [("keep-going", "ME1"), ("old-messages", "TOK")] {
+    for (mutant, broken) in [("keep-going", "LOST"), ("old-messages", "TOK")] {
         let report = one_of_three_crashes(2, 2, Some(mutant));
         assert_eq!(report.counterexample.map(|found| found.property), Some(broken), "{mutant}");
     }

@@ -51,7 +51,7 @@ impl<L: Lens, U> Used<L, U> {
 
 impl<L: Lens, U: Workload<L::Inner>> Workload<L::Outer> for Used<L, U> {
     fn begin(&mut self, agenda: &mut Agenda<L::Outer>) {
-        self.lend(agenda, |users, agenda| users.begin(agenda));
+        self.lend(agenda, Workload::begin);
     }
 
     fn told(
@@ -81,7 +81,7 @@ impl<L: Lens, U: Workload<L::Inner>> Workload<L::Outer> for Used<L, U> {
     }
 
     fn quiet(&mut self, agenda: &mut Agenda<L::Outer>) {
-        self.lend(agenda, |users, agenda| users.quiet(agenda));
+        self.lend(agenda, Workload::quiet);
     }
 
     fn crashed(&mut self, process: Process) {

@@ -160,7 +160,8 @@ impl Ledger {
     /// Whether LOST can be asked of the algorithm: nobody was taken for dead who is alive, and nothing happened that may look
     /// like a death. A lease may run out after any failure.
     pub(super) fn keeps_entries(&self) -> bool {
-        !self.misled && !self.hindered && !(self.promises.survives_suspicion && self.disturbed)
+        let may_run_out = self.promises.survives_suspicion && self.disturbed;
+        !(self.misled || self.hindered || may_run_out)
     }
 
     /// A process wants to get in; says whether that is a new request.

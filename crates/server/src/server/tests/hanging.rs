@@ -49,7 +49,7 @@ impl Trio {
         let mut talker = Talker::new(&self.lines, node).await;
         for _ in 0..times {
             let token = talker.lock("a").await;
-            talker.say(vec![Act::Release(v1::Release { token, ..v1::Release::default() })]);
+            talker.say(vec![Act::Release(v1::Release { token })]);
             assert!(matches!(talker.replies(1).await[0], v1::reply::Reply::Done(_)));
         }
     }

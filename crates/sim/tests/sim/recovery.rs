@@ -267,8 +267,11 @@ enum Trouble {
     Silence,
 }
 
+/// A mutant, the algorithm and the settings that show it, and what has to happen.
+type Troubled = (&'static str, &'static str, &'static [(&'static str, &'static str)], Trouble);
+
 /// Mutants that show in runs with troubles of any kind, the algorithm and its settings, and what goes wrong.
-const TROUBLED: [(&str, &str, &[(&str, &str)], Trouble); 19] = [
+const TROUBLED: [Troubled; 19] = [
     ("keep-going", "token-ring", &[], Trouble::Names),
     ("old-messages", "token-ring", &[], Trouble::Crashes),
     ("drop-early", "central", &[("coordinator", "elected")], Trouble::Crashes),

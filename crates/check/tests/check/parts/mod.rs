@@ -69,10 +69,10 @@ fn every_lock_goes_on_from_every_roll() {
     }
 }
 
-fn assembled(nodes: u32, settings: &[(&str, &str)], mutant: Option<&str>, options: Options) -> Report {
+fn assembled(nodes: u32, settings: &[(&str, &str)], mutant: Option<&str>, options: &Options) -> Report {
     let mut setup = Setup { mutant: mutant.map(Into::into), ..Setup::numbered("assembled", nodes) };
     setup.settings = settings.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-    check_algorithm::<Assembled>(&setup, &options, &mut |_| {}).expect("it can be searched")
+    check_algorithm::<Assembled>(&setup, options, &mut |_| {}).expect("it can be searched")
 }
 
 /// One of three crashes, each is told once that anybody leads, and rolls are called one after the other: as many as `calls`.
@@ -87,7 +87,7 @@ fn one_of_three_crashes(askers: u32, calls: u32, mutant: Option<&str>) -> Report
         limits: Limits { memory: 4 << 30, states: Some(2_000_000), ..Limits::default() },
         ..Options::default()
     };
-    assembled(3, &settings, mutant, options)
+    assembled(3, &settings, mutant, &options)
 }
 
 /// Whoever is called a leader, and whenever: two are never inside, fences grow, and there is one token. Two who ask make more

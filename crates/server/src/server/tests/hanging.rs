@@ -269,6 +269,11 @@ async fn a_follower_answers_while_a_thread_is_blocked_by_its_disk() {
         let timing = Timing::of(Duration::from_millis(200), Duration::from_millis(1500)).unwrap();
         servers.insert(id, start_on(&lines, id, 3, Arc::new(disk), timing, &wall).await);
     }
+    let take_part = || {
+        let mut all = servers.values().map(|server| server.consensus().status());
+        all.all(|status| status.settled && status.leader.is_some()).then_some(())
+    };
+    eventually("all nodes take part", take_part).await;
     let leader = leader_of(&servers).await;
     let slow = 1 + leader % 3;
     let mut talker = Talker::new(&lines, leader).await;

@@ -28,7 +28,8 @@ const TWICE: &[Large] =
     &[large("ricart-agrawala", 3, 16, "239,215"), large("carvalho-roucairol", 3, 16, "448,471")];
 
 /// Channels that keep the order of messages where they need not, or do not keep it where they should.
-const OTHER_ORDER: &[Large] = &[large("majority", 3, 10, "seven million")];
+const OTHER_ORDER: &[Large] =
+    &[large("majority", 3, 10, "seven million"), large("total-order", 3, 10, "not counted")];
 
 /// One crash during an election.
 const WITH_CRASH: &[Large] = &[

@@ -120,7 +120,8 @@ pub struct CheckArgs {
     /// With --safety: leave out no steps.
     #[arg(long, requires = "safety", help_heading = JUDGE)]
     pub no_reduction: bool,
-    /// Judge safety with steps left out by what they do, not only by where: fewer states, more time for each.
+    /// Judge safety with steps left out by what they do, not only by where: fewer states, more time for each. Elections,
+    /// clocks, shared memory, failures and counted time are reduced by place all the same.
     #[arg(long, conflicts_with = "no_reduction", help_heading = JUDGE)]
     pub by_effect: bool,
     /// Judge safety with steps left out and without, and compare.
